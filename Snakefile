@@ -1,0 +1,54 @@
+# Anneal: raw files to a benchmarked model, as one DAG.
+#
+#   snakemake --profile profiles/local                     the demo, config/config.yaml
+#   snakemake --profile profiles/local --configfile X.yaml your own project
+#   snakemake --profile profiles/local data                one of the targets below, and all before it
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+include: "rules/common.smk"
+include: "rules/sources.smk"
+include: "rules/clean.smk"
+include: "rules/format.smk"
+include: "rules/tokenize.smk"
+include: "rules/split.smk"
+include: "rules/train.smk"
+include: "rules/evaluate.smk"
+include: "rules/report.smk"
+
+
+localrules:
+    all,
+    data,
+    train,
+    evaluate,
+    report,
+
+
+rule all:
+    default_target: True
+    input:
+        REPORT,
+
+
+rule data:
+    input:
+        [SPLITS.format(dataset=r.dataset, model=r.model) for r in CONFIG.runs.values()],
+        expand(LEDGER, dataset=CONFIG.datasets),
+
+
+rule train:
+    input:
+        expand(RUN, run=CONFIG.runs),
+
+
+rule evaluate:
+    input:
+        expand(COMPARISON, run=CONFIG.runs),
+
+
+rule report:
+    input:
+        REPORT,

@@ -1,0 +1,30 @@
+rule clean_shard:
+    input:
+        records=f"{DATA}/records/{{shard}}.parquet",
+        current=current("clean_shard", f"{DATA}/clean/{{shard}}.manifest.json"),
+    output:
+        records=f"{DATA}/clean/{{shard}}.parquet",
+        manifest=f"{DATA}/clean/{{shard}}.manifest.json",
+    params:
+        step=step("clean_shard"),
+    log:
+        f"{LOGS}/clean_shard/{{dataset}}/{{shard}}.log",
+    shell:
+        "python scripts/clean_shard.py --step {params.step:q} --log {log:q}"
+        " --records {input.records:q} --output {output.records:q} --manifest {output.manifest:q}"
+
+
+rule select_rows:
+    input:
+        records=every_shard(f"{DATA}/clean/{{shard}}.parquet"),
+        current=current("select_rows", f"{DATA}/drops.manifest.json"),
+    output:
+        drops=f"{DATA}/drops.parquet",
+        manifest=f"{DATA}/drops.manifest.json",
+    params:
+        step=step("select_rows"),
+    log:
+        f"{LOGS}/select_rows/{{dataset}}.log",
+    shell:
+        "python scripts/select_rows.py --step {params.step:q} --log {log:q}"
+        " --records {input.records:q} --output {output.drops:q} --manifest {output.manifest:q}"

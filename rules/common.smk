@@ -1,0 +1,80 @@
+# The configuration, the paths of all artifacts, and what decides whether a step is current.
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+from anneal.config.schema import load_config
+from anneal.errors import UserError
+from anneal.provenance.workflow import RunLock, Steps
+
+try:
+    CONFIG = load_config((workflow.configfiles or ["config/config.yaml"])[-1])
+    STEPS = Steps(CONFIG)
+except UserError as error:
+    sys.exit(f"error: {error}")
+
+RESULTS = f"results/{CONFIG.project}"
+LOGS = f"{RESULTS}/logs"
+SCRIPTS = Path(workflow.basedir) / "scripts"
+
+MODEL = f"{RESULTS}/models/{{model}}/manifest.json"
+DATA = f"{RESULTS}/data/{{dataset}}"
+TOKENS = f"{RESULTS}/tokens/{{dataset}}/{{model}}"
+LEDGER = f"{DATA}/ledger.parquet"
+HELDOUT = f"{DATA}/heldout.jsonl"
+SPLITS = f"{TOKENS}/splits/manifest.json"
+RUN = f"{RESULTS}/runs/{{run}}/manifest.json"
+SCORES = f"{RESULTS}/evaluation/{{dataset}}/{{scored}}"
+COMPARISON = f"{RESULTS}/evaluation/comparisons/{{run}}.json"
+REPORT = f"{RESULTS}/report/report.html"
+
+
+wildcard_constraints:
+    dataset="|".join(map(re.escape, CONFIG.datasets)),
+    model="|".join(map(re.escape, CONFIG.models)),
+    run="|".join(map(re.escape, CONFIG.runs)) or "none",
+    scored="|".join(map(re.escape, [*CONFIG.models, *CONFIG.runs])),
+    shard=r"[A-Za-z0-9_.-]+-\d{5}",
+
+
+def step(name):
+    """Params of a step: its resolved settings, code digest and source digests, as one JSON text."""
+    return lambda wildcards: STEPS.text(name, wildcards)
+
+
+def current(name, manifest):
+    """An input that adds no file, but has the job run if its manifest was written for another step.
+
+    Snakemake compares params only where it has metadata; this check needs none.
+    """
+
+    def check(wildcards):
+        path = manifest.format(**wildcards)
+        if not STEPS.is_current(name, wildcards, path):
+            workflow.dag.forcefiles.add(path)
+        return []
+
+    return check
+
+
+def every_shard(pattern):
+    """The pattern for each shard of the dataset, in the order of sources."""
+    return lambda wildcards: [
+        pattern.format(**wildcards, shard=shard.name) for shard in STEPS.shards[wildcards.dataset]
+    ]
+
+
+onstart:
+    STEPS.remember_digests()
+    try:
+        LOCK = RunLock(Path(RESULTS) / ".lock")
+    except UserError as error:
+        sys.exit(f"error: {error}")
+
+
+onsuccess:
+    if Path(REPORT).is_file():
+        shell(f"python {str(SCRIPTS / 'summarise.py')!r} --report {str(Path(REPORT).with_suffix('.json'))!r}")

@@ -1,0 +1,59 @@
+def scored_model(wildcards):
+    """A base model and a run share one rule: both are scored in exactly the same way."""
+    if wildcards.scored in CONFIG.runs:
+        return RUN.format(run=wildcards.scored)
+    return MODEL.format(model=wildcards.scored)
+
+
+def scores(kind, of):
+    """`results.json` or `samples.jsonl` of a run, or of its base."""
+
+    def path(wildcards):
+        run = CONFIG.runs[wildcards.run]
+        scored = run.model if of == "base" else wildcards.run
+        return f"{SCORES}/{kind}".format(dataset=run.dataset, scored=scored)
+
+    return path
+
+
+rule benchmark:
+    input:
+        model=scored_model,
+        heldout=HELDOUT,
+        current=current("benchmark", f"{SCORES}/manifest.json"),
+    output:
+        results=f"{SCORES}/results.json",
+        samples=f"{SCORES}/samples.jsonl",
+        manifest=f"{SCORES}/manifest.json",
+    params:
+        step=step("benchmark"),
+    log:
+        f"{LOGS}/benchmark/{{dataset}}/{{scored}}.log",
+    threads: CONFIG.evaluate.threads
+    resources:
+        mem_mb=CONFIG.evaluate.mem_mb,
+    shell:
+        "python scripts/benchmark.py --step {params.step:q} --log {log:q}"
+        " --model {input.model:q} --heldout {input.heldout:q} --threads {threads}"
+        " --results {output.results:q} --samples {output.samples:q} --manifest {output.manifest:q}"
+
+
+rule compare_run:
+    input:
+        base=scores("results.json", "base"),
+        tuned=scores("results.json", "run"),
+        base_samples=scores("samples.jsonl", "base"),
+        tuned_samples=scores("samples.jsonl", "run"),
+        current=current("compare_run", COMPARISON.replace(".json", ".manifest.json")),
+    output:
+        comparison=COMPARISON,
+        manifest=COMPARISON.replace(".json", ".manifest.json"),
+    params:
+        step=step("compare_run"),
+    log:
+        f"{LOGS}/compare_run/{{run}}.log",
+    shell:
+        "python scripts/compare_run.py --step {params.step:q} --log {log:q}"
+        " --base {input.base:q} --tuned {input.tuned:q}"
+        " --base-samples {input.base_samples:q} --tuned-samples {input.tuned_samples:q}"
+        " --output {output.comparison:q} --manifest {output.manifest:q}"

@@ -1,0 +1,25 @@
+def datasets_of_runs(pattern):
+    pairs = sorted({(run.dataset, run.model) for run in CONFIG.runs.values()})
+    return [pattern.format(dataset=dataset, model=model) for dataset, model in pairs]
+
+
+rule write_report:
+    input:
+        gates=expand(f"{DATA}/gates.json", dataset=CONFIG.datasets),
+        splits=datasets_of_runs(SPLITS),
+        runs=expand(RUN, run=CONFIG.runs),
+        comparisons=expand(COMPARISON, run=CONFIG.runs),
+        current=current("write_report", REPORT.replace("report.html", "manifest.json")),
+    output:
+        html=REPORT,
+        json=REPORT.replace(".html", ".json"),
+        manifest=REPORT.replace("report.html", "manifest.json"),
+    params:
+        step=step("write_report"),
+        results=RESULTS,
+    log:
+        f"{LOGS}/write_report.log",
+    shell:
+        "python scripts/write_report.py --step {params.step:q} --log {log:q}"
+        " --results {params.results:q} --html {output.html:q} --json {output.json:q}"
+        " --manifest {output.manifest:q}"

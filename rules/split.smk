@@ -1,0 +1,52 @@
+rule assign_splits:
+    input:
+        records=every_shard(f"{DATA}/clean/{{shard}}.parquet"),
+        rejects=every_shard(f"{DATA}/records/{{shard}}.rejects.parquet"),
+        drops=f"{DATA}/drops.parquet",
+        current=current("assign_splits", f"{DATA}/ledger.manifest.json"),
+    output:
+        ledger=LEDGER,
+        gates=f"{DATA}/gates.json",
+        manifest=f"{DATA}/ledger.manifest.json",
+    params:
+        step=step("assign_splits"),
+    log:
+        f"{LOGS}/assign_splits/{{dataset}}.log",
+    shell:
+        "python scripts/assign_splits.py --step {params.step:q} --log {log:q}"
+        " --records {input.records:q} --rejects {input.rejects:q} --drops {input.drops:q}"
+        " --ledger {output.ledger:q} --gates {output.gates:q} --manifest {output.manifest:q}"
+
+
+rule write_splits:
+    input:
+        tokens=every_shard(f"{TOKENS}/ids/{{shard}}/manifest.json"),
+        ledger=LEDGER,
+        current=current("write_splits", SPLITS),
+    output:
+        SPLITS,
+    params:
+        step=step("write_splits"),
+    log:
+        f"{LOGS}/write_splits/{{dataset}}/{{model}}.log",
+    shell:
+        "python scripts/write_splits.py --step {params.step:q} --log {log:q}"
+        " --tokens {input.tokens:q} --ledger {input.ledger:q} --manifest {output:q}"
+
+
+rule write_heldout:
+    input:
+        records=every_shard(f"{DATA}/clean/{{shard}}.parquet"),
+        ledger=LEDGER,
+        current=current("write_heldout", f"{DATA}/heldout.manifest.json"),
+    output:
+        heldout=HELDOUT,
+        manifest=f"{DATA}/heldout.manifest.json",
+    params:
+        step=step("write_heldout"),
+    log:
+        f"{LOGS}/write_heldout/{{dataset}}.log",
+    shell:
+        "python scripts/write_heldout.py --step {params.step:q} --log {log:q}"
+        " --records {input.records:q} --ledger {input.ledger:q}"
+        " --output {output.heldout:q} --manifest {output.manifest:q}"

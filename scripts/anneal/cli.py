@@ -1,0 +1,69 @@
+"""What every command line of the workflow shares: arguments, its log file, and how errors look."""
+
+import argparse
+import json
+import logging
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+from anneal.errors import UserError
+
+log = logging.getLogger("anneal")
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """An argument parser that already knows `--step` and `--log`."""
+    arguments = argparse.ArgumentParser(description=description.splitlines()[0])
+    arguments.add_argument(
+        "--step",
+        type=step,
+        default=step("{}"),
+        help='JSON: {"settings": ..., "code": digest, "sources": digests}',
+    )
+    arguments.add_argument("--log", type=Path, help="log file of this step")
+    return arguments
+
+
+def step(text: str) -> SimpleNamespace:
+    """Resolved settings, code digest and source digests of one step, from their JSON form."""
+    given = json.loads(text)
+    return SimpleNamespace(
+        settings=given.get("settings", {}),
+        code=given.get("code", ""),
+        sources=given.get("sources", {}),
+    )
+
+
+def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespace) -> None:
+    """Run `main`; a `UserError` becomes one line and exit code 1, anything else goes to the log."""
+    _log_to(arguments.log)
+    try:
+        main(arguments)
+    except UserError as error:
+        log.debug("stopped", exc_info=True)
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted; run the same command again to go on")
+    except Exception as error:
+        log.debug("%s", traceback.format_exc())
+        where = f"; the traceback is in {arguments.log}" if arguments.log else ""
+        if not arguments.log:
+            traceback.print_exc()
+        sys.exit(f"error: {Path(sys.argv[0]).name}: {type(error).__name__}: {error}{where}")
+
+
+def _log_to(path: Path | None) -> None:
+    log.setLevel(logging.DEBUG)
+    shown = logging.StreamHandler()
+    shown.setLevel(logging.WARNING)
+    shown.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    log.addHandler(shown)
+    if path is None:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = logging.FileHandler(path, mode="w", encoding="utf-8")
+    written.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(written)

@@ -1,0 +1,31 @@
+"""Section `datasets`: from raw rows to tokenized splits."""
+
+from pydantic import Field
+
+from anneal.config.base import Name, Section, Share
+from anneal.config.clean import Clean, Deduplicate, Filter
+from anneal.config.prepare import Format, Split, Tokenize
+from anneal.config.sources import Kind, Source
+
+
+class Dataset(Section):
+    """One dataset: many sources, one kind of record."""
+
+    kind: Kind = Field(
+        "instruction",
+        description="`instruction`: instruction, input, output; `chat`: messages.",
+    )
+    sources: dict[Name, Source] = Field(
+        min_length=1,
+        description="Sources by name, in order: of two equal rows the earlier source's is kept.",
+    )
+    shard_mb: float = Field(64, gt=0, description="Size of the pieces a large JSONL is cut into.")
+    max_reject_share: Share = Field(
+        0.1, description="Share of unreadable rows in a source above which the run stops."
+    )
+    clean: Clean = Field(default_factory=Clean, description="Repair and personal data.")
+    filter: Filter = Field(default_factory=Filter, description="Rows to keep.")
+    deduplicate: Deduplicate = Field(default_factory=Deduplicate, description="Duplicates.")
+    split: Split = Field(default_factory=Split, description="Train, eval and test.")
+    format: Format = Field(default_factory=Format, description="Text form.")
+    tokenize: Tokenize = Field(default_factory=Tokenize, description="Token form.")

@@ -1,0 +1,41 @@
+"""Section `evaluate`: the benchmarks that judge base and tuned models alike."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from anneal.config.base import Name, Section, Share
+
+
+class Task(Section):
+    """One lm-eval task and how it is put to the models."""
+
+    metric: str = Field("acc", description="The metric that is compared, as lm-eval names it.")
+    chat_template: bool = Field(
+        False, description="Put questions through the tokenizer's chat template."
+    )
+    system: str | None = Field(None, description="System message for chat questions.")
+    num_fewshot: int = Field(0, ge=0, description="Solved examples before each question.")
+    limit: int | None = Field(None, ge=1, description="Ask only the first questions.")
+    forgetting: bool = Field(
+        False, description="Unrelated to the training data: a drop here means forgetting."
+    )
+
+
+class Evaluate(Section):
+    """Benchmarks and the gate behind them."""
+
+    tasks: dict[Name, Task] = Field(
+        default_factory=dict,
+        description="Tasks by name: a YAML file `<include>/<name>.yaml`, or a task of lm-eval.",
+    )
+    include: str = Field("config/tasks", description="Folder of local task files.")
+    batch_size: int = Field(8, ge=1, description="Questions scored at once.")
+    max_drop: Share = Field(
+        0.05, description="Relative drop on a forgetting task that is flagged, if beyond noise."
+    )
+    on_forgetting: Literal["warn", "fail"] = Field(
+        "warn", description="Whether a flagged task stops the pipeline."
+    )
+    threads: int = Field(2, ge=1, description="CPU threads. Never causes a rerun.")
+    mem_mb: int = Field(8_000, ge=1, description="Memory asked for. Never causes a rerun.")

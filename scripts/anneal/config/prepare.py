@@ -1,0 +1,56 @@
+"""Sections `format`, `tokenize` and `split` of a dataset."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from anneal.config.base import Section, Share
+
+
+class Format(Section):
+    """How a row becomes text."""
+
+    style: Literal["chat", "alpaca", "completion"] = Field(
+        "chat",
+        description="`chat`: the tokenizer's chat template; `alpaca`: the Stanford Alpaca prompt; "
+        "`completion`: prompt and response as they are.",
+    )
+    system: str | None = Field(
+        None,
+        description="System message put before each chat that has none. "
+        "Unset leaves it to the template; an empty text is an empty message.",
+    )
+
+
+class Tokenize(Section):
+    """How text becomes token ids, and what is learned from them."""
+
+    max_length: int = Field(512, ge=8, description="Longest sequence, in tokens.")
+    truncation: Literal["drop", "right"] = Field(
+        "drop",
+        description="Rows that are too long: `drop` counts and drops them; `right` cuts the "
+        "response's end, without a false end token, and drops rows that lose all of it.",
+    )
+    packing: bool = Field(
+        True, description="Pack several rows into one sequence; rows do not see each other."
+    )
+
+
+class Split(Section):
+    """Which rows train, which steer the training, and which judge the result."""
+
+    train: Share = Field(0.8, description="Share of training rows.")
+    eval: Share = Field(0.1, description="Share of rows for evaluation during training.")
+    test: Share = Field(0.1, description="Share of held-out rows.")
+    seed: str = Field("anneal", description="Salt of the stable hash that assigns rows.")
+    stratify: str | None = Field("category", description="Column whose values are spread evenly.")
+    min_rows: int = Field(1, ge=0, description="Fewest rows in each split; fewer stop the run.")
+    max_deviation: Share = Field(
+        0.05, description="Largest difference of a split's real share from the share asked for."
+    )
+
+    @model_validator(mode="after")
+    def _shares_add_up(self):
+        if abs(self.train + self.eval + self.test - 1) > 1e-6:
+            raise ValueError("train, eval and test must add up to 1")
+        return self

@@ -1,0 +1,45 @@
+"""One shard of cleaned records into text with supervised spans."""
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anneal.formatting.styles import Formatter, Problem
+from anneal.provenance.files import whole_file
+from anneal.records import FIELDS, TEXT
+from anneal.tokenizer import Tokenizer
+
+BATCH = 5_000
+
+
+def format_shard(settings: dict, records: Path, model: Path, output: Path) -> dict:
+    """Write one text for each record, in the same order; a record without one carries `problem`.
+
+    Returns:
+        counts: `rows`, and `problems` by reason.
+    """
+    formatter = Formatter(settings["style"], settings["system"], Tokenizer(model))
+    names = pq.read_schema(records).names
+    columns = ["id", "source", "file", "line"]
+    columns += [n for fields in FIELDS.values() for n in fields if n in names]
+    problems: Counter[str] = Counter()
+    rows = 0
+    with whole_file(output) as path, pq.ParquetWriter(path, TEXT, compression="zstd") as writer:
+        for batch in pq.ParquetFile(records).iter_batches(BATCH, columns=columns):
+            texts = [_format(formatter, row) for row in batch.to_pylist()]
+            problems.update(t["problem"] for t in texts if t["problem"])
+            writer.write_batch(pa.RecordBatch.from_pylist(texts, TEXT))
+            rows += len(texts)
+    return {"rows": rows, "problems": dict(sorted(problems.items()))}
+
+
+def _format(formatter: Formatter, row: dict) -> dict:
+    place = {name: row[name] for name in ("id", "source", "file", "line")}
+    try:
+        text, spans = formatter.format(row)
+    except Problem as problem:
+        return {**place, "text": None, "spans": None, "problem": str(problem)}
+    spans = [{"start": start, "end": end} for start, end in spans]
+    return {**place, "text": text, "spans": spans, "problem": None}

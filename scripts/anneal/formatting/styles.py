@@ -1,0 +1,119 @@
+"""From a record to its text and the character spans that are to be learned.
+
+Each style returns (text, spans); a span is [start, end) in characters and covers one response and
+its end token, nothing else.
+"""
+
+import jinja2
+
+from anneal.formatting.template import ChatTemplate
+from anneal.tokenizer import Tokenizer
+
+Spans = list[tuple[int, int]]
+
+# The prompt of Stanford Alpaca (github.com/tatsu-lab/stanford_alpaca), to the letter.
+ALPACA = (
+    "Below is an instruction that describes a task. "
+    "Write a response that appropriately completes the request.\n\n"
+    "### Instruction:\n{instruction}\n\n### Response:"
+)
+ALPACA_INPUT = (
+    "Below is an instruction that describes a task, paired with an input that provides further "
+    "context. Write a response that appropriately completes the request.\n\n"
+    "### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:"
+)
+
+
+class Problem(Exception):
+    """This record has no text in this style; the message is the reason, counted in the ledger."""
+
+
+class Formatter:
+    """Formats records in the chosen style for one tokenizer."""
+
+    def __init__(self, style: str, system: str | None, tokenizer: Tokenizer):
+        self.style, self.system, self.tokenizer = style, system, tokenizer
+        self.template = ChatTemplate(tokenizer) if style == "chat" else None
+
+    def format(self, row: dict) -> tuple[str, Spans]:
+        """Text and supervised spans of one record.
+
+        Raises:
+            Problem: the record does not fit the style or the template.
+        """
+        self._refuse_control_tokens(row)
+        if self.style == "chat":
+            return self._chat(messages(row, self.system))
+        prompt, response = self._plain(row)
+        start = len(self.tokenizer.bos) + len(prompt)
+        text = self.tokenizer.bos + prompt + response + self._eos()
+        return text, [(start, len(text))]
+
+    def _plain(self, row: dict) -> tuple[str, str]:
+        if self.style == "alpaca":
+            prompt = ALPACA_INPUT if row["input"] else ALPACA
+            return prompt.format_map(row), row["output"]
+        return user_text(row), row["output"]
+
+    def _eos(self) -> str:
+        return self.tokenizer.special.get("eos_token", "")
+
+    def _chat(self, turns: list[dict]) -> tuple[str, Spans]:
+        try:
+            text = self.template.render(turns)
+            answers = [i for i, turn in enumerate(turns) if turn["role"] == "assistant"]
+            spans = [self._span(turns, i, text) for i in answers]
+        except jinja2.TemplateError as error:
+            raise Problem(f"template_refused: {error}") from None
+        if not spans:
+            raise Problem("no_assistant_turn")
+        return text, spans
+
+    def _span(self, turns: list[dict], i: int, text: str) -> tuple[int, int]:
+        """Where answer `i` stands: what the template adds to the prompt that precedes it."""
+        before = self.template.render(turns[:i], add_generation_prompt=True)
+        after = text if i == len(turns) - 1 else self.template.render(turns[: i + 1])
+        if not (text.startswith(before) and text.startswith(after)):
+            raise Problem("template_rewrites_earlier_turns")
+        content = turns[i]["content"]
+        if not after.startswith(content, len(before)):
+            content = content.strip()
+        if not after.startswith(content, len(before)):
+            raise Problem("template_changes_the_response")
+        return len(before), self._end(after, len(before) + len(content))
+
+    def _end(self, text: str, position: int) -> int:
+        """Position after the first control token that follows the response."""
+        ends = [
+            (at, -len(t)) for t in self.tokenizer.control if (at := text.find(t, position)) >= 0
+        ]
+        if not ends:
+            raise Problem("template_has_no_end_token")
+        at, minus_length = min(ends)
+        return at - minus_length
+
+    def _refuse_control_tokens(self, row: dict) -> None:
+        texts = [t["content"] for t in row["messages"]] if "messages" in row else _fields(row)
+        for token in self.tokenizer.control:
+            if any(token in text for text in texts):
+                raise Problem(f"control_token_in_text: {token}")
+
+
+def messages(row: dict, system: str | None) -> list[dict]:
+    """The conversation of a record; `system` is put first where there is no system message."""
+    turns = row.get("messages") or [
+        {"role": "user", "content": user_text(row)},
+        {"role": "assistant", "content": row["output"]},
+    ]
+    if system is not None and turns[0]["role"] != "system":
+        turns = [{"role": "system", "content": system}, *turns]
+    return turns
+
+
+def user_text(row: dict) -> str:
+    """Instruction and input as one request."""
+    return f"{row['instruction']}\n\n{row['input']}" if row["input"] else row["instruction"]
+
+
+def _fields(row: dict) -> list[str]:
+    return [row["instruction"], row["input"], row["output"]]

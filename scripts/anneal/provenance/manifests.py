@@ -1,0 +1,80 @@
+"""The manifest beside every artifact: from what, by which settings and code, where and when.
+
+The `key` (settings, code, digests of sources) alone decides whether an artifact is current;
+time and host are there to be read by people.
+"""
+
+import platform
+import socket
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+
+from anneal.provenance.digests import digest_bytes, digest_folder, digest_value
+from anneal.provenance.files import read_json, write_json
+
+STARTED = time.time()
+PACKAGES = (
+    *("accelerate", "bitsandbytes", "datasets", "deepspeed", "duckdb", "ftfy", "lm_eval", "numpy"),
+    *("orjson", "peft", "pyarrow", "rensa", "safetensors", "tokenizers", "torch", "transformers"),
+    "trl",
+)
+
+
+def step_key(step) -> str:
+    """Digest of what a step was asked to do. `step` has settings, code and sources."""
+    return digest_value({"settings": step.settings, "code": step.code, "sources": step.sources})
+
+
+def write_manifest(path: str | Path, step, inputs: dict, outputs: list, **facts) -> None:
+    """Write the manifest; its appearance is what says that the artifact is complete.
+
+    Args:
+        inputs: name to file; a folder artifact is named by its manifest.json.
+        outputs: the files of the artifact, or its one folder.
+        facts: counts and other figures of the artifact itself.
+    """
+    write_json(
+        path,
+        {
+            "key": step_key(step),
+            "settings": step.settings,
+            "code": step.code,
+            "sources": step.sources,
+            "inputs": {name: input_digest(file) for name, file in sorted(inputs.items())},
+            "outputs": {Path(p).name: _output_digest(Path(p)) for p in outputs},
+            "facts": facts,
+            "versions": _versions(),
+            "host": socket.gethostname(),
+            "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "seconds": round(time.time() - STARTED, 3),
+        },
+    )
+
+
+def input_digest(path: str | Path) -> str:
+    """Digest of an input's content; a folder's manifest stands for the folder."""
+    if Path(path).name == "manifest.json":
+        return digest_value(read_json(path)["outputs"])
+    return digest_bytes(path)
+
+
+def is_current(path: str | Path, step) -> bool:
+    """Whether an existing manifest was written for exactly this step; absent counts as current."""
+    try:
+        return read_json(path)["key"] == step_key(step)
+    except FileNotFoundError:
+        return True
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _output_digest(path: Path) -> str:
+    return digest_folder(path) if path.is_dir() else digest_bytes(path)
+
+
+def _versions() -> dict[str, str]:
+    """Versions of the packages that can change results, if this process has loaded them."""
+    loaded = [name for name in PACKAGES if name.replace("-", "_") in sys.modules]
+    return {"python": platform.python_version(), **{n: metadata.version(n) for n in loaded}}

@@ -1,0 +1,152 @@
+"""What the Snakefile needs to know of each step: settings, code, sources, and the run's lock."""
+
+import fcntl
+from pathlib import Path
+from types import SimpleNamespace
+
+from anneal.config.schema import Config
+from anneal.errors import UserError
+from anneal.provenance.code import code_digest
+from anneal.provenance.digests import canonical, digest_folder
+from anneal.provenance.manifests import is_current
+from anneal.sources.shards import DigestCache, plan_shards
+
+VOLATILE = {"tracker", "threads", "mem_mb"}
+
+
+class Steps:
+    """Settings, code digest and source digests of every step of one configuration.
+
+    Only what can change a step's output is in here: threads, memory and trackers are not.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        self.cache = DigestCache(Path("results") / config.project / ".digests.json")
+        self.shards = {name: self._plan(name) for name in config.datasets}
+        self.task_files = self._task_files()
+        self.by_name = {d: {s.name: s for s in shards} for d, shards in self.shards.items()}
+
+    def text(self, name: str, wildcards) -> str:
+        """Canonical JSON of a step; equal text means that nothing has to run again."""
+        return canonical(self.step(name, dict(wildcards)))
+
+    def step(self, name: str, wildcards: dict) -> dict:
+        """Settings, code digest and source digests of one step."""
+        settings, sources = getattr(self, f"_{name}")(**wildcards)
+        return {"settings": settings, "code": code_digest(name), "sources": sources}
+
+    def is_current(self, name: str, wildcards, manifest: str) -> bool:
+        return is_current(manifest, SimpleNamespace(**self.step(name, dict(wildcards))))
+
+    def raw_file(self, wildcards) -> list[str]:
+        """The file a shard is read from; a database elsewhere is no file."""
+        piece = self.by_name[wildcards.dataset][wildcards.shard]
+        return [] if piece.format == "sql" else [piece.file]
+
+    def remember_digests(self) -> None:
+        self.cache.save()
+
+    def _plan(self, name: str) -> list:
+        dataset = self.config.datasets[name]
+        sources = dataset.sources.items()
+        try:
+            plans = [plan_shards(n, s, dataset.shard_mb, self.cache) for n, s in sources]
+        except UserError as error:
+            raise UserError(f"datasets.{name}.{error.where}", error.what, error.do) from None
+        return [shard for plan in plans for shard in plan]
+
+    def _fetch_model(self, model: str):
+        settings = self.config.models[model].model_dump()
+        users = [run.dataset for run in self.config.runs.values() if run.model == model]
+        styles = sorted({self.config.datasets[name].format.style for name in users})
+        return {"model": settings, "styles": styles}, self._model_sources(settings)
+
+    def _model_sources(self, model: dict) -> dict:
+        from anneal.training.fetch import source_folder
+
+        files = {"chat_template": model["chat_template"]} if model["chat_template"] else {}
+        if not model["hub"]:
+            folder = source_folder(model)
+            files |= {p.name: p for p in sorted(folder.glob(model["gguf"] or "*")) if p.is_file()}
+        return {name: self._digest(Path(path)) for name, path in files.items()}
+
+    def _digest(self, path: Path) -> str:
+        if not path.is_file():
+            raise UserError(str(path), "no such file", "check the path in the configuration")
+        return self.cache.lookup(path, 0, path.stat().st_size)[0]
+
+    def _read_shard(self, dataset: str, shard: str):
+        piece = self.by_name[dataset][shard]
+        section = self.config.datasets[dataset]
+        source = section.sources[piece.source]
+        settings = {"kind": section.kind, "columns": source.columns, "query": source.query}
+        return settings, piece.as_source()
+
+    def _clean_shard(self, dataset: str, shard: str):
+        section = self.config.datasets[dataset]
+        return {"kind": section.kind, "clean": section.clean.model_dump()}, {}
+
+    def _select_rows(self, dataset: str):
+        section = self.config.datasets[dataset]
+        return section.model_dump(include={"filter", "deduplicate"}), {}
+
+    def _assign_splits(self, dataset: str):
+        section = self.config.datasets[dataset]
+        settings = section.model_dump(include={"split", "max_reject_share"})
+        return {**settings, "threshold": section.deduplicate.threshold}, {}
+
+    def _write_heldout(self, dataset: str):
+        return {}, {}
+
+    def _format_shard(self, dataset: str, model: str, shard: str):
+        return self.config.datasets[dataset].format.model_dump(), {}
+
+    def _tokenize_shard(self, dataset: str, model: str, shard: str):
+        tokenize = self.config.datasets[dataset].tokenize
+        return tokenize.model_dump(include={"max_length", "truncation"}), {}
+
+    def _write_splits(self, dataset: str, model: str):
+        tokenize = self.config.datasets[dataset].tokenize
+        return tokenize.model_dump(include={"max_length", "packing"}), {}
+
+    def _train_run(self, run: str):
+        return self.config.runs[run].model_dump(include={"method", "tuning", "training"}), {}
+
+    def _benchmark(self, dataset: str, scored: str):
+        section = self.config.evaluate
+        tasks = {n: t.model_dump(exclude={"forgetting"}) for n, t in section.tasks.items()}
+        settings = section.model_dump(include={"include", "batch_size"})
+        return {**settings, "tasks": tasks}, self.task_files
+
+    def _task_files(self) -> dict:
+        folder = Path(self.config.evaluate.include)
+        return {folder.as_posix(): digest_folder(folder)} if folder.is_dir() else {}
+
+    def _compare_run(self, run: str):
+        section = self.config.evaluate
+        tasks = {name: {"forgetting": task.forgetting} for name, task in section.tasks.items()}
+        return {**section.model_dump(include={"max_drop", "on_forgetting"}), "tasks": tasks}, {}
+
+    def _write_report(self):
+        config = self.config.model_dump(
+            exclude={"runs": {"__all__": VOLATILE}, "evaluate": VOLATILE}
+        )
+        return {"project": self.config.project, "config": config}, {}
+
+
+class RunLock:
+    """One run at a time in a results folder; the kernel frees the lock of a killed run.
+
+    Raises:
+        UserError: another run holds it.
+    """
+
+    def __init__(self, path: Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.file = path.open("w")
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            do = "wait for it to end, or stop it"
+            raise UserError(str(path.parent), "another run is at work here", do) from None

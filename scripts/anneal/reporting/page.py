@@ -1,0 +1,201 @@
+"""The report as one HTML page that needs nothing but itself."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from anneal.reporting import charts
+from anneal.reporting.wording import FILTERS, number, plain, text_parts
+from anneal.splitting.assign import SPLITS
+
+FATES = ("kept", "rejected", "dropped")
+
+
+def render(document: dict) -> str:
+    """The page of a document as `gather` makes it; equal documents give equal pages."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(FILTERS)
+    config = document["config"]
+    return environment.get_template("report.html.j2").render(
+        project=document["project"],
+        config=config,
+        datasets=[_dataset(name, data) for name, data in document["datasets"].items()],
+        runs=[_run(name, run, config) for name, run in document["runs"].items()],
+    )
+
+
+def _dataset(name: str, data: dict) -> dict:
+    total = {key: sum(s[key] for s in data["funnel"].values()) for key in ("read", *FATES)}
+    return {
+        "name": name,
+        "total": total,
+        "sources": [_source(source, counts) for source, counts in data["funnel"].items()],
+        "rules": _rules(data["funnel"]),
+        "splits": data["splits"],
+        "gates": data["gates"],
+        "pii": data["pii"],
+        "converted": data["converted"],
+        "figure": _funnel_figure(name, total, data),
+        "manifest": data["manifest"],
+    }
+
+
+def _source(name: str, counts: dict) -> dict:
+    """A row of the table of sources; `sum` adds up what became of its rows."""
+    return {**counts, "name": name, "sum": sum(counts[fate] for fate in FATES)}
+
+
+def _rules(funnel: dict) -> dict[str, int]:
+    names = sorted({rule for counts in funnel.values() for rule in counts["rules"]})
+    return {n: sum(counts["rules"].get(n, 0) for counts in funnel.values()) for n in names}
+
+
+def _funnel_figure(name: str, total: dict, data: dict) -> Markup:
+    label = ", ".join(f"{number(total[key])} {key}" for key in total)
+    bars = list(_funnel_bars(total, _rules(data["funnel"]), data["splits"]["rows"]))
+    chart = charts.funnel_chart(f"fig-funnel-{name}", bars, f"Rows of {name}: {label}")
+    return Markup(chart)
+
+
+def _funnel_bars(total: dict, rules: dict, splits: dict) -> Iterator[dict]:
+    """What is lost is taken off the right end of the bar above; the splits share what is kept."""
+    end = total["read"]
+    yield {"label": "read", "start": 0, "rows": end, "kind": "muted"}
+    for label, rows in {"rejected": total["rejected"], **rules}.items():
+        end -= rows
+        yield {"label": plain(label), "start": end, "rows": rows, "kind": "lost"}
+    yield {"label": "kept", "start": 0, "rows": total["kept"], "kind": "first"}
+    start = 0
+    for split in SPLITS:
+        yield {"label": split, "start": start, "rows": splits[split], "kind": "second"}
+        start += splits[split]
+
+
+def _run(name: str, run: dict, config: dict) -> dict:
+    tokenize = config["datasets"][run["dataset"]]["tokenize"]
+    return {
+        **{key: run[key] for key in ("dataset", "model", "method", "answers", "samples")},
+        "name": name,
+        "rows": run["comparison"],
+        "counts": _verdicts(run["comparison"]),
+        "groups": _groups(run["comparison"]),
+        "scores": _scores_figure(name, run["comparison"]),
+        "packing": tokenize["packing"],
+        "max_length": tokenize["max_length"],
+        "splits": [_split(s, run["tokens"][s], tokenize["max_length"]) for s in SPLITS],
+        "lengths": _lengths_figure(name, run["tokens"]["train"]["lengths"]),
+        "masks": [[_mask(piece) for piece in sample] for sample in run["masks"]],
+        "evaluations": [row for row in run["curves"] if "eval_loss" in row],
+        "curves": _curve_figures(name, run["curves"]),
+        "facts": run["manifest"]["facts"],
+        "manifest": run["manifest"],
+        "settings": _settings(name, run, config),
+    }
+
+
+def _verdicts(rows: list[dict]) -> dict[str, int]:
+    """How many benchmarks got each verdict; forgotten ones are counted as such only."""
+    found = ["forgotten" if row["forgotten"] else row["verdict"] for row in rows]
+    return {verdict: found.count(verdict) for verdict in dict.fromkeys(sorted(found))}
+
+
+def _groups(rows: list[dict]) -> list[dict]:
+    titles = {False: "The task itself", True: "Forgetting: unrelated to the training data"}
+    groups = [
+        {"title": title, "rows": [row for row in rows if row["forgetting"] is forgetting]}
+        for forgetting, title in titles.items()
+    ]
+    return [group for group in groups if group["rows"]]
+
+
+def _scores_figure(name: str, rows: list[dict]) -> Markup:
+    if not rows:
+        return Markup("")
+    groups = _groups(rows)
+    groups = [
+        {**g, "title": "forgetting" if g["rows"][0]["forgetting"] else "task"} for g in groups
+    ]
+    said = [_said(row) for row in rows]
+    label = f"Scores of {name}, base and tuned: {'; '.join(said)}"
+    return Markup(charts.scores_chart(f"fig-scores-{name}", groups, label))
+
+
+def _said(row: dict) -> str:
+    values = [f"{row[side]['value']:.3f}" if row[side] else "none" for side in ("base", "tuned")]
+    return f"{row['task']} {values[0]} and {values[1]}"
+
+
+def _split(name: str, facts: dict, max_length: int) -> dict:
+    room = facts["sequences"] * max_length
+    return {
+        **{key: facts[key] for key in ("rows", "sequences", "tokens", "supervised", "set_aside")},
+        "name": name,
+        "learned": facts["supervised"] / facts["tokens"] if facts["tokens"] else 0.0,
+        "filled": facts["tokens"] / room if room else 0.0,
+    }
+
+
+def _lengths_figure(name: str, lengths: dict) -> Markup:
+    label = f"Histogram of the lengths of {number(sum(lengths['counts']))} training rows in tokens"
+    chart = charts.lengths_chart(f"fig-lengths-{name}", lengths["counts"], lengths["edges"], label)
+    return Markup(chart)
+
+
+def _mask(piece: dict) -> dict:
+    kind = "learned" if piece["learned"] else "masked"
+    return {"kind": kind, "parts": text_parts(piece["text"])}
+
+
+def _curve_figures(name: str, rows: list[dict]) -> dict[str, Markup]:
+    loss = [_line(rows, "loss", "second"), _line(rows, "eval_loss", "first")]
+    rate, norm = _line(rows, "learning_rate", "muted"), _line(rows, "grad_norm", "muted")
+    wanted = {
+        "loss": ("Loss (nats per token)", loss, False),
+        "rate": ("Learning rate", [rate], True),
+        "gradient": ("Gradient norm", [norm], True),
+    }
+    return {
+        key: Markup(charts.curves_chart(f"fig-{key}-{name}", title, lines, _ends(lines), narrow))
+        for key, (title, lines, narrow) in wanted.items()
+    }
+
+
+def _line(rows: list[dict], key: str, kind: str) -> dict:
+    points = [(row["step"], row[key]) for row in rows if key in row]
+    return {"points": points, "kind": kind, "key": key}
+
+
+def _ends(lines: list[dict]) -> str:
+    """What a curve says in words: where it starts and where it ends."""
+    return "; ".join(
+        f"{plain(line['key'])} from {line['points'][0][1]:.4g} at step {line['points'][0][0]} "
+        f"to {line['points'][-1][1]:.4g} at step {line['points'][-1][0]}"
+        for line in lines
+        if line["points"]
+    )
+
+
+def _settings(name: str, run: dict, config: dict) -> dict[str, list[tuple]]:
+    parts = {
+        "Run": {key: run[key] for key in ("method", "tuning", "training")},
+        "Model": config["models"][run["model"]],
+        "Dataset": config["datasets"][run["dataset"]],
+        "Benchmarks": config["evaluate"],
+    }
+    return {title: list(_flat(part)) for title, part in parts.items()}
+
+
+def _flat(value, path: str = "") -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _flat(inner, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value

@@ -1,0 +1,79 @@
+"""The ledger: one row for every row that was read, saying what became of it and why."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anneal.errors import UserError
+from anneal.records import PLACE
+from anneal.splitting.assign import assign
+
+LEDGER = pa.schema(
+    [
+        ("id", pa.string()),
+        *PLACE,
+        ("category", pa.string()),
+        ("status", pa.string()),
+        ("rule", pa.string()),
+        ("value", pa.float64()),
+        ("kept_id", pa.string()),
+        ("split", pa.string()),
+        ("prompt_key", pa.string()),
+    ]
+)
+COLUMNS = ["id", "source", "file", "line", "category", "prompt_key"]
+
+
+def decide(shards: list[Path], rejects: list[Path], drops: Path, split: dict) -> pa.Table:
+    """The ledger of a dataset, in the order of sources and lines.
+
+    Args:
+        shards: cleaned shards; `rejects` are their rejected rows, pairwise.
+        drops: result of `select_rows`.
+        split: the `split` section.
+    """
+    dropped = {(d["file"], d["line"]): d for d in pq.read_table(drops).to_pylist()}
+    rows: list[dict] = []
+    for shard, refused in zip(shards, rejects, strict=True):
+        decided = [_decided(row, dropped, split) for row in _rows(shard)]
+        decided += [_rejected(row) for row in pq.read_table(refused).to_pylist()]
+        rows += sorted(decided, key=lambda row: row["line"])
+    return pa.Table.from_pylist(rows, LEDGER)
+
+
+def check_reject_share(ledger: pa.Table, allowed: float) -> None:
+    """Raises UserError: nothing was read, or a source has too many unreadable rows."""
+    if ledger.num_rows == 0:
+        raise UserError("datasets", "all sources are empty", "check their paths")
+    read = Counter(ledger["source"].to_pylist())
+    bad = [row for row in ledger.to_pylist() if row["status"] == "rejected"]
+    for source, rejected in Counter(row["source"] for row in bad).items():
+        if rejected > allowed * read[source]:
+            first = next(row for row in bad if row["source"] == source)
+            raise UserError(
+                f"{first['file']}:{first['line']}",
+                f"{rejected} of {read[source]} rows of source '{source}' are unreadable "
+                f"(first: {first['rule']}), more than the {allowed:.0%} allowed",
+                "see the rejects files, mend the source, or raise max_reject_share",
+            )
+
+
+def _rows(shard: Path) -> Iterator[dict]:
+    for batch in pq.ParquetFile(shard).iter_batches(columns=COLUMNS):
+        yield from batch.to_pylist()
+
+
+def _decided(row: dict, dropped: dict, split: dict) -> dict:
+    if drop := dropped.get((row["file"], row["line"])):
+        reason = {name: drop[name] for name in ("rule", "value", "kept_id")}
+        return {**row, "status": "dropped", **reason}
+    side = assign(row["prompt_key"], split["seed"], split["train"], split["eval"])
+    return {**row, "status": "kept", "split": side}
+
+
+def _rejected(row: dict) -> dict:
+    place = {name: row[name] for name in ("source", "file", "line")}
+    return {**place, "status": "rejected", "rule": row["reason"]}

@@ -1,0 +1,108 @@
+"""The tokenized rows of each split gathered, and packed into sequences where that is asked for."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from anneal.arrow_dataset import read_arrow_dataset, write_arrow_dataset
+from anneal.errors import UserError
+from anneal.provenance.files import whole_folder
+from anneal.splitting.assign import SPLITS
+from anneal.tokenizing.packing import pack, position_ids
+
+SEQUENCE = pa.schema(
+    [
+        ("input_ids", pa.list_(pa.int32())),
+        ("labels", pa.list_(pa.int32())),
+        ("position_ids", pa.list_(pa.int32())),
+        ("length", pa.int32()),
+        ("ids", pa.list_(pa.string())),
+    ]
+)
+BATCH = 500
+BUCKETS = 40
+
+
+def write_splits(tokens: list[Path], ledger: Path, settings: dict, folder: Path) -> dict:
+    """Write `train`, `eval` and `test` below `folder`, each an Arrow dataset of sequences.
+
+    Args:
+        tokens: token folders of all shards, in order.
+        settings: `packing` and `max_length`.
+
+    Returns:
+        per split: rows, sequences, tokens, supervised tokens, set-aside rows by reason, and a
+        histogram of row lengths.
+    """
+    table = pa.concat_tables([read_arrow_dataset(path) for path in tokens])
+    split = _split_of(table, ledger)
+    report = {}
+    with whole_folder(folder) as partial:
+        for name in SPLITS:
+            here = np.flatnonzero(split == name)
+            usable = here[pc.is_null(table["problem"]).to_numpy()[here]]
+            report[name] = _write(table, usable, settings, name, partial / name)
+            problems = Counter(table["problem"].take(np.setdiff1d(here, usable)).to_pylist())
+            report[name]["set_aside"] = dict(sorted(problems.items()))
+    if not report["train"]["rows"]:
+        why = ", ".join(f"{n} x {reason}" for reason, n in report["train"]["set_aside"].items())
+        raise UserError("datasets.*", f"no training row is left ({why})", "see format, tokenize")
+    return report
+
+
+def _split_of(table: pa.Table, ledger: Path) -> np.ndarray:
+    """Split of each tokenized row; empty for rows that were dropped."""
+    kept = pq.read_table(ledger, columns=["file", "line", "split"])
+    side = dict(
+        zip(
+            zip(kept["file"].to_pylist(), kept["line"].to_pylist(), strict=True),
+            kept["split"].to_pylist(),
+            strict=True,
+        )
+    )
+    places = zip(table["file"].to_pylist(), table["line"].to_pylist(), strict=True)
+    return np.array([side.get(place) or "" for place in places], dtype="U5")
+
+
+def _write(table: pa.Table, rows: np.ndarray, settings: dict, name: str, folder: Path) -> dict:
+    lengths = table["length"].to_numpy()[rows]
+    if settings["packing"] and name != "test":
+        sequences = pack(lengths, settings["max_length"])
+    else:
+        sequences = [[i] for i in range(len(rows))]
+    count = write_arrow_dataset(folder, SEQUENCE, _batches(table, rows, sequences))
+    counts, edges = np.histogram(lengths, bins=BUCKETS, range=(0, settings["max_length"]))
+    return {
+        "rows": len(rows),
+        "sequences": count,
+        "tokens": int(lengths.sum()),
+        "supervised": int(table["supervised"].to_numpy()[rows].sum()),
+        "lengths": {"counts": counts.tolist(), "edges": np.round(edges, 2).tolist()},
+    }
+
+
+def _batches(table: pa.Table, rows: np.ndarray, sequences: list) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(sequences), BATCH):
+        part = sequences[start : start + BATCH]
+        picked = table.take(rows[[i for sequence in part for i in sequence]])
+        yield pa.RecordBatch.from_pylist(list(_joined(picked, part)), SEQUENCE)
+
+
+def _joined(picked: pa.Table, sequences: list) -> Iterator[dict]:
+    at = 0
+    ids, tokens, labels = picked["id"], picked["input_ids"], picked["labels"]
+    for sequence in sequences:
+        here = range(at, at := at + len(sequence))
+        pieces = [tokens[i].values.to_numpy() for i in here]
+        yield {
+            "input_ids": np.concatenate(pieces),
+            "labels": np.concatenate([labels[i].values.to_numpy() for i in here]),
+            "position_ids": position_ids([len(piece) for piece in pieces]),
+            "length": sum(map(len, pieces)),
+            "ids": [ids[i].as_py() for i in here],
+        }

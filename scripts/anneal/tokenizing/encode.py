@@ -1,0 +1,94 @@
+"""Text into token ids and labels; labels are -100 for everything that is not to be learned.
+
+A token is learned if its characters lie inside a supervised span. Where a token reaches across a
+span's edge, the row is encoded again piece by piece, as a model sees it: first the prompt, then
+the response.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+
+from anneal.errors import UserError
+from anneal.records import IGNORED
+from anneal.tokenizer import Tokenizer
+
+
+class Encoder:
+    """Encodes rows of `records.TEXT` into rows of `records.TOKENS`.
+
+    Args:
+        max_length: longest row in tokens.
+        truncation: `drop` or `right`, see the configuration.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, max_length: int, truncation: str):
+        self.tokenizer, self.max_length, self.truncation = tokenizer, max_length, truncation
+        self.bos = tokenizer.id(tokenizer.special.get("bos_token", ""))
+        self.starts_with_bos = bool(tokenizer.bos)
+        self.resegmented = 0
+
+    def encode(self, rows: list[dict]) -> list[dict]:
+        """Rows with `input_ids`, `labels`, `length`, `supervised` and `problem`."""
+        texts = [row["text"] or "" for row in rows]
+        encodings = self.tokenizer.backend.encode_batch(texts, add_special_tokens=False)
+        return [self._row(row, encoding) for row, encoding in zip(rows, encodings, strict=True)]
+
+    def _row(self, row: dict, encoding) -> dict:
+        place = {name: row[name] for name in ("id", "source", "file", "line")}
+        if row["problem"]:
+            return {**place, **_nothing(row["problem"])}
+        spans = [(s["start"], s["end"]) for s in row["spans"]]
+        ids, learned = self._ids(row["text"], spans, encoding)
+        self._check(row, ids, learned)
+        return {**place, **self._fitted(ids, learned)}
+
+    def _ids(self, text: str, spans, encoding) -> tuple[np.ndarray, np.ndarray]:
+        offsets = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
+        starts, ends = offsets[:, 0], offsets[:, 1]
+        for edge in {edge for span in spans for edge in span}:
+            if ((starts < edge) & (edge < ends)).any():
+                return self._by_segment(text, spans)
+        learned = np.zeros(len(starts), dtype=bool)
+        for start, end in spans:
+            learned |= (starts >= start) & (ends <= end)
+        return np.array(encoding.ids, dtype=np.int32), learned
+
+    def _by_segment(self, text: str, spans) -> tuple[np.ndarray, np.ndarray]:
+        self.resegmented += 1
+        edges = [0, *(edge for span in spans for edge in span), len(text)]
+        pieces = [text[a:b] for a, b in pairwise(edges)]
+        encoded = self.tokenizer.backend.encode_batch(pieces, add_special_tokens=False)
+        ids = [np.array(e.ids, dtype=np.int32) for e in encoded]
+        learned = [np.full(len(part), i % 2 == 1) for i, part in enumerate(ids)]
+        return np.concatenate(ids), np.concatenate(learned)
+
+    def _check(self, row: dict, ids: np.ndarray, learned: np.ndarray) -> None:
+        where = f"{row['file']}:{row['line']}"
+        if not learned.any():
+            raise UserError(where, "no token of this row would be learned", "check the template")
+        if self.bos is not None and self.starts_with_bos and (ids[:2] == self.bos).sum() > 1:
+            do = "remove the BOS from the template"
+            raise UserError(where, "the row starts with two BOS tokens", do)
+
+    def _fitted(self, ids: np.ndarray, learned: np.ndarray) -> dict:
+        if len(ids) > self.max_length:
+            if self.truncation == "drop":
+                return _nothing("too_long")
+            ids, learned = ids[: self.max_length], learned[: self.max_length]
+            if not learned.any():
+                return _nothing("response_cut_away")
+        labels = np.where(learned, ids, IGNORED).astype(np.int32)
+        labels[0] = IGNORED
+        return {
+            "input_ids": ids,
+            "labels": labels,
+            "length": len(ids),
+            "supervised": int((labels != IGNORED).sum()),
+            "problem": None,
+        }
+
+
+def _nothing(problem: str) -> dict:
+    empty = {"input_ids": None, "labels": None, "length": 0, "supervised": 0}
+    return {**empty, "problem": problem}

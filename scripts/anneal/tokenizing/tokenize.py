@@ -1,0 +1,42 @@
+"""One shard of texts into an Arrow dataset of token ids and labels."""
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anneal.arrow_dataset import write_arrow_dataset
+from anneal.provenance.files import whole_folder
+from anneal.records import TOKENS
+from anneal.tokenizer import Tokenizer
+from anneal.tokenizing.encode import Encoder
+
+BATCH = 2_000
+
+
+def tokenize_shard(settings: dict, texts: Path, model: Path, folder: Path) -> dict:
+    """Write one row for each text, in the same order; a row that was set aside carries `problem`.
+
+    Returns:
+        counts: `rows`, `tokens`, `supervised`, `problems` by reason, `resegmented` rows.
+    """
+    encoder = Encoder(Tokenizer(model), settings["max_length"], settings["truncation"])
+    problems: Counter[str] = Counter()
+    counts = {"tokens": 0, "supervised": 0}
+
+    def batches():
+        for batch in pq.ParquetFile(texts).iter_batches(BATCH):
+            rows = encoder.encode(batch.to_pylist())
+            problems.update(row["problem"] for row in rows if row["problem"])
+            counts["tokens"] += sum(row["length"] for row in rows)
+            counts["supervised"] += sum(row["supervised"] for row in rows)
+            yield pa.RecordBatch.from_pylist(rows, TOKENS)
+
+    with whole_folder(folder) as partial:
+        counts["rows"] = write_arrow_dataset(partial, TOKENS, batches())
+    return {
+        **counts,
+        "problems": dict(sorted(problems.items())),
+        "resegmented": encoder.resegmented,
+    }

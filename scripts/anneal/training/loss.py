@@ -1,0 +1,49 @@
+"""Token-level cross entropy, with logits computed only where there is something to learn."""
+
+import torch
+from torch.nn import functional
+
+from anneal.records import IGNORED
+
+
+def token_losses(model, batch: dict) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Per-token losses of a batch of (rows, length).
+
+    Position t predicts token t+1. The head runs only on positions that some row learns from,
+    which spares most of its cost where prompts are long.
+
+    Returns:
+        losses (rows, kept), zero where a token is not learned; learned (rows, kept), bool;
+        correct (rows, kept), bool: the most likely token is the right one.
+    """
+    targets = batch["labels"][:, 1:]
+    kept = (targets != IGNORED).any(0).nonzero().squeeze(1)
+    targets = targets[:, kept]
+    inputs = {name: batch[name] for name in ("input_ids", "position_ids")}
+    logits = model(**inputs, use_cache=False, logits_to_keep=kept).logits.float()
+    losses = functional.cross_entropy(
+        logits.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none"
+    )
+    learned = targets != IGNORED
+    return losses, learned, (logits.argmax(-1) == targets) & learned
+
+
+@torch.no_grad()
+def evaluate_loss(model, batches) -> dict[str, float]:
+    """Loss per learned token of a whole split, `perplexity`, `token_accuracy` and `tokens`."""
+    was_training = model.training
+    model.eval()
+    loss, tokens, correct = 0.0, 0, 0
+    for batch in batches:
+        losses, learned, right = token_losses(model, batch)
+        loss += losses.double().sum().item()
+        tokens += int(learned.sum())
+        correct += int(right.sum())
+    model.train(was_training)
+    mean = loss / max(tokens, 1)
+    return {
+        "loss": mean,
+        "perplexity": float(torch.tensor(mean).exp()),
+        "token_accuracy": correct / max(tokens, 1),
+        "tokens": tokens,
+    }

@@ -1,0 +1,81 @@
+"""After saving, the folder is loaded as a user would: it must be the model that trained."""
+
+import torch
+from safetensors import safe_open
+
+from anneal.errors import UserError
+from anneal.records import IGNORED
+from anneal.training.data import Collator
+from anneal.training.models import load_model
+
+TOLERANCE = 1e-3
+NEW_TOKENS = 64
+
+
+@torch.no_grad()
+def verify_saved(model, folder, training: dict, rows) -> dict:
+    """Compare the saved folder with the live model.
+
+    Raises:
+        UserError: tensors are missing, not finite or all zero, or logits differ.
+    """
+    check_tensors(folder)
+    batch = Collator(0)([rows[0]])
+    inputs = {name: batch[name].to(model.device) for name in ("input_ids", "position_ids")}
+    model.eval()
+    live = model(**inputs, use_cache=False).logits.float().cpu()
+    loaded = load_model(folder, training["precision"], training["attention"]).eval()
+    inputs = {name: value.to(loaded.device) for name, value in inputs.items()}
+    saved = loaded(**inputs, use_cache=False).logits.float().cpu()
+    difference = (live - saved).abs().max().item()
+    if not difference <= TOLERANCE * max(1.0, live.abs().max().item()):
+        raise UserError(
+            str(folder), f"the saved model's logits differ by {difference:.3g}", "train again"
+        )
+    return {"logit_difference": difference}
+
+
+def check_tensors(folder) -> None:
+    """Raises UserError unless the folder has weights that are finite and not all zero."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        do = "merge the shards with `accelerate merge-weights`, or train again"
+        raise UserError(str(folder), "no .safetensors weights were saved", do)
+    for file in files:
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118
+                tensor = tensors.get_tensor(name)
+                if tensor.numel() == 0 or not tensor.isfinite().all() or not tensor.any():
+                    what = f"tensor {name} is empty, not finite, or all zero"
+                    raise UserError(str(file), what, "train again; its gradient may not flow")
+
+
+@torch.no_grad()
+def samples(model, tokenizer, rows, count: int = 4) -> list[dict]:
+    """What the trained model answers to the first held-out prompts, greedily.
+
+    Returns:
+        rows of `prompt`, `expected`, `answer` and whether the model `stopped` by itself.
+    """
+    model.eval()
+    return [_sample(model, tokenizer, rows[i]) for i in range(min(count, len(rows)))]
+
+
+def _sample(model, tokenizer, row: dict) -> dict:
+    start = next(i for i, label in enumerate(row["labels"]) if label != IGNORED)
+    expected = [label for label in row["labels"] if label != IGNORED]
+    prompt = torch.tensor([row["input_ids"][:start]], device=model.device)
+    ids = model.generate(
+        input_ids=prompt,
+        attention_mask=torch.ones_like(prompt),
+        max_new_tokens=min(NEW_TOKENS, 2 * len(expected) + 8),
+        do_sample=False,
+        eos_token_id=expected[-1],
+        pad_token_id=tokenizer.pad_token_id,
+    )[0, start:].tolist()
+    return {
+        "prompt": tokenizer.decode(row["input_ids"][:start]),
+        "expected": tokenizer.decode(expected),
+        "answer": tokenizer.decode(ids),
+        "stopped": ids[-1] == expected[-1],
+    }

@@ -1,0 +1,27 @@
+"""Bring a base model into a local folder of safetensors, tokenizer and chat template.
+
+python scripts/fetch_model.py --step JSON --manifest DIR/manifest.json
+"""
+
+import os
+from pathlib import Path
+
+from anneal import cli
+from anneal.provenance.files import whole_folder
+from anneal.provenance.manifests import write_manifest
+from anneal.training.fetch import fetch
+
+
+def main(arguments) -> None:
+    model = arguments.step.settings["model"]
+    os.environ["HF_HUB_OFFLINE"] = "0" if model["hub"] else "1"
+    folder = arguments.manifest.parent
+    with whole_folder(folder) as partial:
+        fetch(model, partial, arguments.step.settings["styles"])
+    write_manifest(arguments.manifest, arguments.step, {}, [folder])
+
+
+if __name__ == "__main__":
+    arguments = cli.parser(__doc__)
+    arguments.add_argument("--manifest", type=Path, required=True)
+    cli.run(main, arguments.parse_args())

@@ -1,0 +1,43 @@
+"""Train one run from its tokenized splits; run it again after a kill and it goes on.
+
+python scripts/train_run.py --step JSON --base DIR/manifest.json --splits DIR/manifest.json \\
+    --checkpoints DIR --manifest DIR/manifest.json
+"""
+
+import os
+from pathlib import Path
+
+os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+
+import torch
+
+from anneal import cli
+from anneal.provenance.digests import digest_value
+from anneal.provenance.manifests import input_digest, step_key, write_manifest
+from anneal.training.sft import train
+
+
+def main(arguments) -> None:
+    torch.set_num_threads(arguments.threads)
+    step, folder = arguments.step, arguments.manifest.parent
+    inputs = {"base": arguments.base, "splits": arguments.splits}
+    digests = {name: input_digest(path) for name, path in inputs.items()}
+    fingerprint = digest_value([step_key(step), digests])[:16]
+    facts = train(
+        step.settings,
+        arguments.base.parent,
+        arguments.splits.parent,
+        arguments.checkpoints / fingerprint,
+        folder,
+        arguments.tracker,
+    )
+    write_manifest(arguments.manifest, step, inputs, [folder], fingerprint=fingerprint, **facts)
+
+
+if __name__ == "__main__":
+    arguments = cli.parser(__doc__)
+    for name in ("base", "splits", "checkpoints", "manifest"):
+        arguments.add_argument(f"--{name}", type=Path, required=True)
+    arguments.add_argument("--tracker", default="none", help="where curves go besides our own")
+    arguments.add_argument("--threads", type=int, default=2)
+    cli.run(main, arguments.parse_args())

@@ -1,0 +1,30 @@
+"""Write the report of a project: one HTML page that works offline, and the same as JSON.
+
+python scripts/write_report.py --step JSON --results DIR --html R.html --json R.json \\
+    --manifest M.json
+"""
+
+from pathlib import Path
+
+from anneal import cli
+from anneal.provenance.files import whole_file
+from anneal.provenance.manifests import write_manifest
+from anneal.reporting.gather import as_text, gather
+from anneal.reporting.page import render
+
+
+def main(arguments) -> None:
+    document = gather(arguments.step.settings, arguments.results)
+    with whole_file(arguments.json) as path:
+        path.write_text(as_text(document), encoding="utf-8")
+    with whole_file(arguments.html) as path:
+        path.write_text(render(document), encoding="utf-8")
+    outputs = [arguments.html, arguments.json]
+    write_manifest(arguments.manifest, arguments.step, {"json": arguments.json}, outputs)
+
+
+if __name__ == "__main__":
+    arguments = cli.parser(__doc__)
+    for name in ("results", "html", "json", "manifest"):
+        arguments.add_argument(f"--{name}", type=Path, required=True)
+    cli.run(main, arguments.parse_args())

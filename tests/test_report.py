@@ -1,0 +1,252 @@
+"""The report: complete, safe with any text, the same for the same document."""
+
+import re
+import shutil
+import subprocess
+from copy import deepcopy
+from html.parser import HTMLParser
+
+import pytest
+
+from anneal.config.schema import Config
+from anneal.reporting.page import render
+
+HOSTILE = "</svg></pre><script>alert('x')</script> \"quoted\" & <img src=https://example.org/x.png>"
+SECTIONS = ["summary", "data", "tokens", "learning", "benchmarks", "cost", "provenance"]
+FIGURES = ["fig-funnel-notes", "fig-lengths-tuned-1", "fig-loss-tuned-1", "fig-scores-tuned-1"]
+LENGTHS = {"counts": [0, 3, 5, 0], "edges": [0.0, 16.0, 32.0, 48.0, 64.0]}
+FACTS = {
+    **{"steps": 2, "resumed_step": 0, "train_seconds": 75.0, "tokens_per_second": 1234.5},
+    **{"threads": 2, "peak_memory_mb": 2048, "logit_difference": 0.0},
+}
+
+
+class Page(HTMLParser):
+    """What a browser would find: elements by id, addresses, svg per figure, tables as text."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.tags: list[str] = []
+        self.pictures: dict[str, dict] = {}
+        self.rows: dict[str, list[list[str]]] = {}
+        self.figure = self.table = ""
+        self.cell = False
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [values["id"]] if "id" in values else []
+        self.addresses += [v for k, v in attrs if k in ("href", "src", "xlink:href", "action")]
+        self.figure = values["id"] if tag == "figure" else self.figure
+        self.table = values["aria-label"] if values.get("role") == "region" else self.table
+        if tag == "svg":
+            self.pictures[self.figure] = values
+        if tag == "tr":
+            self.rows.setdefault(self.table, []).append([])
+        self.cell = tag in ("td", "th") or (self.cell and tag not in ("tr", "table"))
+        if tag in ("td", "th"):
+            self.rows[self.table][-1].append("")
+
+    def handle_endtag(self, tag):
+        self.cell = self.cell and tag not in ("td", "th")
+
+    def handle_data(self, data):
+        if self.cell:
+            self.rows[self.table][-1][-1] += data.strip()
+
+
+def score(value: float, stderr: float | None) -> dict:
+    return {"metric": "acc", "value": value, "stderr": stderr, "questions": 20, "asked": {}}
+
+
+def compared(task: str, values: tuple, verdict: str, **more) -> dict:
+    return {
+        **{"task": task, "forgetting": False, "verdict": verdict, "forgotten": False},
+        **{"base": score(values[0], 0.1), "tuned": score(values[1], 0.1), "stderr": 0.11},
+        **{"delta": values[1] - values[0], "paired": True, "warnings": [], **more},
+    }
+
+
+def manifest(**facts) -> dict:
+    return {
+        **{"key": "k", "settings": {}, "code": "c0de", "sources": {"a.jsonl": "50ce"}},
+        **{"inputs": {"base": "ba5e"}, "outputs": {"model": "07"}, "facts": facts},
+        **{"versions": {"python": "3.11.7"}, "host": "somewhere", "seconds": 12.5},
+        "finished": "2026-01-02T03:04:05Z",
+    }
+
+
+def dataset() -> dict:
+    rules = {"exact_duplicate": 3, "too_long": 1}
+    return {
+        "funnel": {
+            "web": {"read": 20, "kept": 14, "rejected": 2, "dropped": 4, "rules": rules},
+            "mail": {"read": 1200, "kept": 1200, "rejected": 0, "dropped": 0, "rules": {}},
+        },
+        "splits": {
+            "rows": {"train": 1000, "eval": 100, "test": 114},
+            "strata": {
+                HOSTILE: {"train": 1000, "eval": 100, "test": 100},
+                "rare": {"train": 0, "eval": 0, "test": 14},
+            },
+        },
+        "gates": [{"gate": "prompts in two splits", "value": 0, "limit": 0, "passed": True}],
+        "near_pairs": [],
+        "converted": {},
+        "pii": {"email": 2},
+        "manifest": manifest(),
+    }
+
+
+def run() -> dict:
+    split = {"rows": 8, "sequences": 2, "tokens": 100, "supervised": 25, "lengths": LENGTHS}
+    split["set_aside"] = {"too_long": 1}
+    missing = {**compared("gone", (0, 0), "not comparable"), "base": None}
+    del missing["delta"], missing["stderr"], missing["paired"], missing["warnings"]
+    shown = {"prompt": HOSTILE, "expected": HOSTILE, "answer": HOSTILE, "stopped": False}
+    asked = {"task": "skill", "question": 3, "prompt": HOSTILE, "target": HOSTILE}
+    return {
+        **{"dataset": "notes", "model": "small", "method": "sft", "tuning": {}, "training": {}},
+        "tokens": {name: deepcopy(split) for name in ("train", "eval", "test")},
+        "masks": [
+            [
+                {"text": f"<|im_start|>user\n  {HOSTILE}", "learned": False},
+                {"text": f"yes {HOSTILE}<|im_end|>", "learned": True},
+            ]
+        ],
+        "curves": [
+            {"step": 0, "eval_loss": 2.5, "eval_perplexity": 12.2, "eval_token_accuracy": 0.4},
+            {"step": 1, "loss": 2.4, "grad_norm": 1.0, "learning_rate": 1e-4},
+            {"step": 2, "loss": 2.0, "grad_norm": 0.8, "learning_rate": 2e-4},
+            {"step": 2, "eval_loss": 1.9, "eval_perplexity": 6.7, "eval_token_accuracy": 0.6},
+        ],
+        "samples": [shown],
+        "comparison": [
+            compared("skill", (0.2, 0.8), "better", warnings=[HOSTILE]),
+            compared("knowledge", (0.9, 0.4), "worse", forgetting=True, forgotten=True),
+            {**missing, "differing": ["missing in base"]},
+        ],
+        "answers": [
+            {**asked, "score": 1.0, "answer": HOSTILE, "base_score": 0.0, "base_answer": HOSTILE}
+        ],
+        "manifest": manifest(**FACTS),
+    }
+
+
+@pytest.fixture
+def document() -> dict:
+    source = {"path": "notes.jsonl"}
+    config = Config.model_validate(
+        {
+            "project": "pilot",
+            "datasets": {"notes": {"sources": {"web": source, "mail": source}}},
+            "models": {"small": {"path": "models/small"}},
+            "runs": {"tuned-1": {"dataset": "notes", "model": "small"}},
+        }
+    ).model_dump()
+    return {
+        "project": "pilot",
+        "config": config,
+        "datasets": {"notes": dataset()},
+        "runs": {"tuned-1": run()},
+    }
+
+
+def test_every_section_and_figure_is_there(document):
+    page = Page(render(document))
+    assert [name for name in page.ids if name in SECTIONS] == SECTIONS
+    for name in FIGURES:
+        assert name in page.ids
+        assert page.pictures[name]["role"] == "img"
+        assert page.pictures[name]["aria-label"]
+
+
+def test_ids_are_unique(document):
+    ids = Page(render(document)).ids
+    assert len(ids) == len(set(ids))
+
+
+def test_hostile_text_stays_text(document):
+    html = render(document)
+    page = Page(html)
+    assert not {"script", "img", "link", "iframe", "object"} & set(page.tags)
+    assert html.count("&lt;script&gt;") >= 10
+    assert html.count("</svg>") == len(page.pictures)
+
+
+def test_nothing_is_loaded_from_elsewhere(document):
+    html = render(document)
+    assert all(address.startswith("#") for address in Page(html).addresses)
+    assert not re.search(r"@import|url\((?!#)", html)
+    text = re.sub(r'xmlns(:xlink)?="http://www\.w3\.org/[^"]+"', "", html)
+    assert not re.search(r"<[^<>]*https?://", text)
+
+
+def test_equal_documents_give_equal_bytes(document):
+    first = render(document)
+    assert render(deepcopy(document)) == first
+    assert not re.search(r"<dc:date>|matplotlib\.org", first)
+
+
+def test_counts_of_every_source_add_up(document):
+    rows = next(r for name, r in Page(render(document)).rows.items() if "per source" in name)
+    assert [row[0] for row in rows] == ["Source", "web", "mail", "All sources"]
+    for row in rows[1:]:
+        read, kept, rejected, dropped, total = (int(re.sub(r"\D", "", c)) for c in row[1:])
+        assert read == kept + rejected + dropped == total
+
+
+def test_a_count_that_does_not_add_up_is_marked(document):
+    document["datasets"]["notes"]["funnel"]["web"]["kept"] = 13
+    assert "is not what was read" in render(document)
+
+
+def test_absent_strata_are_shown_as_zero(document):
+    rows = next(r for name, r in Page(render(document)).rows.items() if "stratum" in name)
+    assert ["rare", "0", "0", "14", "14"] in rows
+
+
+def test_a_forgotten_task_stands_out(document):
+    html = render(document)
+    assert "forgot 1\nbenchmark" in html
+    assert html.count("FORGOTTEN") == 2
+    document["runs"]["tuned-1"]["comparison"][1]["forgotten"] = False
+    assert "FORGOTTEN" not in render(document)
+
+
+def test_learned_and_masked_text_is_told_apart(document):
+    html = render(document)
+    learned = re.findall(r'<span class="learned">(.*?)&lt;/svg', html, re.DOTALL)
+    masked = re.findall(r'<span class="masked">(.*?)&lt;/svg', html, re.DOTALL)
+    assert learned[-1].strip() == "yes"
+    assert masked[-1].endswith('user<span class="newline" aria-hidden="true"></span>\n  ')
+
+
+def test_a_leading_newline_of_a_text_is_kept(document):
+    document["runs"]["tuned-1"]["samples"][0]["prompt"] = "\nfirst line is empty"
+    assert "<pre>\n\nfirst line is empty</pre>" in render(document)
+
+
+def test_a_project_without_runs_or_benchmarks(document):
+    document["runs"]["tuned-1"]["comparison"] = []
+    document["runs"]["tuned-1"]["answers"] = []
+    assert "No benchmark is configured" in render(document)
+    document["runs"] = {}
+    assert [name for name in Page(render(document)).ids if name in SECTIONS] == SECTIONS
+
+
+def test_a_browser_shows_the_figures(document, tmp_path):
+    chromium = shutil.which("chromium")
+    if not chromium:
+        pytest.skip("chromium is not installed")
+    file = tmp_path / "report.html"
+    file.write_text(render(document), encoding="utf-8")
+    switches = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+    switches += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    command = [chromium, *switches, profile, "--dump-dom", file.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert set(FIGURES) <= set(Page(done.stdout).pictures)
