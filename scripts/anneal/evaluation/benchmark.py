@@ -107,11 +107,19 @@ def _samples(outcome: dict, name: str, metric: str) -> list[dict]:
             "question": sample["doc_id"],
             "score": float(sample[metric]),
             "prompt": str(sample["arguments"][0][0]),
-            "target": str(sample["target"]),
+            "target": _target(sample),
             "answer": _answer(sample),
         }
         for sample in outcome["samples"][name]
     ]
+
+
+def _target(sample: dict) -> str:
+    """The right text; of a multiple choice, the right choice."""
+    target = sample["target"]
+    if isinstance(target, int) and len(sample["arguments"]) > 1:
+        return str(sample["arguments"][target][1]).strip()
+    return str(target)
 
 
 def _answer(sample: dict) -> str:

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 from anneal.config.schema import Config
 from anneal.errors import UserError
 from anneal.provenance.code import code_digest
-from anneal.provenance.digests import canonical, digest_folder
+from anneal.provenance.digests import canonical, digest_bytes, digest_folder
 from anneal.provenance.manifests import is_current
 from anneal.sources.shards import DigestCache, plan_shards
 
+REPORTING = Path(__file__).resolve().parents[1] / "reporting"
 VOLATILE = {"tracker", "threads", "mem_mb"}
 
 
@@ -132,7 +133,9 @@ class Steps:
         config = self.config.model_dump(
             exclude={"runs": {"__all__": VOLATILE}, "evaluate": VOLATILE}
         )
-        return {"project": self.config.project, "config": config}, {}
+        template = REPORTING / "report.html.j2"
+        sources = {template.name: digest_bytes(template)}
+        return {"project": self.config.project, "config": config}, sources
 
 
 class RunLock:

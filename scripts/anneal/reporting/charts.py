@@ -107,14 +107,21 @@ def lengths_chart(name: str, counts: list[int], edges: list[float], label: str) 
 
 
 @_styled
-def curves_chart(name: str, title: str, lines: list[dict], label: str, narrow: bool) -> str:
-    """Curves over the optimiser steps; each line has `points` and `kind` (a colour)."""
+def curves_chart(
+    name: str, title: str, lines: list[dict], last: int, label: str, narrow: bool
+) -> str:
+    """Curves over the steps 0 to `last`; each line has `points` and `kind` (a colour).
+
+    A narrow chart begins at 0 and has room for one line.
+    """
     draw = _Drawing(170, NARROW) if narrow else _Drawing(240)
     for line in lines:
         steps, values = zip(*line["points"], strict=True) if line["points"] else ((), ())
         mark = "o" if len(steps) <= 40 else ""
-        draw.axes.plot(steps, values, marker=mark, color=COLOURS[line["kind"]])
-    draw.axes.set(title=title, xlabel="Optimiser step")
+        draw.axes.plot(steps, values, marker=mark, color=COLOURS[line["kind"]], clip_on=False)
+    draw.axes.set(title=title, xlabel="Optimiser step", xlim=(-0.02 * last, 1.02 * last))
+    if narrow:
+        draw.axes.set_ylim(bottom=0)
     draw.grid(whole="x")
     return draw.svg(name, label)
 

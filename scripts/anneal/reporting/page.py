@@ -157,13 +157,16 @@ def _mask(piece: dict) -> dict:
 def _curve_figures(name: str, rows: list[dict]) -> dict[str, Markup]:
     loss = [_line(rows, "loss", "second"), _line(rows, "eval_loss", "first")]
     rate, norm = _line(rows, "learning_rate", "muted"), _line(rows, "grad_norm", "muted")
+    last = max([row["step"] for row in rows] + [1])
     wanted = {
         "loss": ("Loss (nats per token)", loss, False),
         "rate": ("Learning rate", [rate], True),
         "gradient": ("Gradient norm", [norm], True),
     }
     return {
-        key: Markup(charts.curves_chart(f"fig-{key}-{name}", title, lines, _ends(lines), narrow))
+        key: Markup(
+            charts.curves_chart(f"fig-{key}-{name}", title, lines, last, _ends(lines), narrow)
+        )
         for key, (title, lines, narrow) in wanted.items()
     }
 

@@ -29,7 +29,7 @@ def score(result: dict | None) -> str:
 
 
 def signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
+    return f"{value:+.3f}".replace("-", "−") if round(value, 3) else "0.000"
 
 
 def duration(seconds: float) -> str:

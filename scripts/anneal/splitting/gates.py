@@ -9,17 +9,19 @@ from anneal.splitting.assign import SPLITS
 
 
 def funnel(ledger: pa.Table) -> dict:
-    """Rows per source: `read`, `kept`, `rejected`, `dropped`, and `rules` with their counts."""
+    """Rows per source: `read`, `kept`, `rejected`, `dropped`, `rules` and `reasons` with counts."""
     sources: dict[str, dict] = {}
+    empty = {"read": 0, "kept": 0, "rejected": 0, "dropped": 0}
     for row in ledger.select(["source", "status", "rule"]).to_pylist():
-        counts = sources.setdefault(
-            row["source"], {"read": 0, "kept": 0, "rejected": 0, "dropped": 0, "rules": Counter()}
-        )
+        new = {**empty, "rules": Counter(), "reasons": Counter()}
+        counts = sources.setdefault(row["source"], new)
         counts["read"] += 1
         counts[row["status"]] += 1
         if row["status"] == "dropped":
             counts["rules"][row["rule"]] += 1
-    return {name: {**c, "rules": dict(sorted(c["rules"].items()))} for name, c in sources.items()}
+        if row["status"] == "rejected":
+            counts["reasons"][row["rule"].partition(" (column")[0]] += 1
+    return {name: _sorted(counts) for name, counts in sources.items()}
 
 
 def split_table(ledger: pa.Table) -> dict:
@@ -61,6 +63,11 @@ def check_gates(results: list[dict]) -> None:
                 f"gate failed: {gate['gate']} is {gate['value']}, limit {gate['limit']}",
                 "add data, or change the split section (seed, shares, min_rows, max_deviation)",
             )
+
+
+def _sorted(counts: dict) -> dict:
+    lists = {name: dict(sorted(counts[name].items())) for name in ("rules", "reasons")}
+    return {**counts, **lists}
 
 
 def _shared_prompts(ledger: pa.Table) -> int:

@@ -3,6 +3,7 @@
 They are not outputs of the workflow, which deletes outputs of failed jobs.
 """
 
+from itertools import count
 from pathlib import Path
 
 from transformers import TrainerCallback
@@ -53,5 +54,5 @@ def _step(checkpoint: Path) -> int:
 
 
 def _free_name(checkpoint: Path) -> Path:
-    names = (checkpoint.with_name(f"broken-{checkpoint.name}.{n}") for n in range(1_000_000))
+    names = (checkpoint.with_name(f"broken-{checkpoint.name}.{n}") for n in count())
     return next(name for name in names if not name.exists())

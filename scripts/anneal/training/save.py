@@ -28,7 +28,7 @@ def align_stop_token(tokenizer, rows) -> int:
     """The token that training teaches as the end; it becomes the tokenizer's eos too."""
     labels = [label for label in rows[0]["labels"] if label != IGNORED]
     stop = labels[-1]
-    if tokenizer.eos_token_id != stop and stop in tokenizer.all_special_ids:
+    if tokenizer.eos_token_id != stop and stop in tokenizer.added_tokens_decoder:
         token = tokenizer.convert_ids_to_tokens(stop)
         log.warning("eos_token was %s; training ends with %s", tokenizer.eos_token, token)
         tokenizer.eos_token = token

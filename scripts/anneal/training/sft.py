@@ -99,7 +99,7 @@ def train(settings: dict, base: Path, splits: Path, checkpoints: Path, folder: P
 
 
 def _arguments(training: dict, folder: Path, tracker: str) -> TrainingArguments:
-    ours = {"eval_rows", "precision", "attention", "warmup_ratio"}
+    ours = {"eval_rows", "precision", "attention", "warmup_ratio", "gradient_checkpointing"}
     return TrainingArguments(
         **{name: value for name, value in training.items() if name not in ours},
         output_dir=str(folder),
@@ -115,7 +115,8 @@ def _arguments(training: dict, folder: Path, tracker: str) -> TrainingArguments:
         logging_first_step=True,
         full_determinism=False,
         use_cpu=not torch.cuda.is_available(),
-        gradient_checkpointing_kwargs={"use_reentrant": False},
+        activation_checkpointing=training["gradient_checkpointing"],
+        activation_checkpointing_kwargs={"use_reentrant": False},
     )
 
 

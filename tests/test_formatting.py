@@ -1,0 +1,127 @@
+"""Formatting: the template's own text, and spans that hold the response and its end, no more."""
+
+import pytest
+from tiny import CHATML, make_tokenizer
+
+from anneal.errors import UserError
+from anneal.formatting.styles import Formatter, Problem, messages
+from anneal.formatting.template import ChatTemplate
+from anneal.tokenizer import Tokenizer
+
+TAGLESS = (
+    "{{ bos_token }}{% for m in messages %}"
+    "{{ '<' + m['role'] + '> ' + m['content'] + eos_token }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<assistant> ' }}{% endif %}"
+)
+STRICT = (
+    "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+) + CHATML
+STRIPPING = CHATML.replace("message['content']", "message['content'] | trim")
+
+ROW = {"instruction": "Add.", "input": "1 + 1", "output": "2"}
+CHAT = {
+    "messages": [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "Bye"},
+        {"role": "assistant", "content": "Farewell."},
+    ]
+}
+
+
+def formatter(tmp_path, template=CHATML, style="chat", system=None):
+    return Formatter(style, system, Tokenizer(make_tokenizer(tmp_path / "t", template)))
+
+
+def learned(text, spans):
+    return [text[start:end] for start, end in spans]
+
+
+@pytest.mark.parametrize(
+    ("template", "end"),
+    [(CHATML, "<|im_end|>"), (TAGLESS, "<|im_end|>"), (STRIPPING, "<|im_end|>")],
+)
+def test_each_response_is_learned_with_its_end_token_on_templates_without_tags(
+    tmp_path, template, end
+):
+    text, spans = formatter(tmp_path, template).format(CHAT)
+    assert learned(text, spans) == [f"Hello.{end}", f"Farewell.{end}"]
+
+
+def test_the_chat_text_is_what_transformers_renders(tmp_path):
+    from transformers import AutoTokenizer
+
+    folder = make_tokenizer(tmp_path / "t", TAGLESS)
+    theirs = AutoTokenizer.from_pretrained(folder)
+    ours = ChatTemplate(Tokenizer(folder))
+    for turns in (CHAT["messages"], messages(ROW, ""), messages(ROW, None)):
+        for prompt in (False, True):
+            wanted = theirs.apply_chat_template(turns, tokenize=False, add_generation_prompt=prompt)
+            assert ours.render(turns, add_generation_prompt=prompt) == wanted
+
+
+def test_a_system_message_is_put_first_only_where_there_is_none():
+    assert messages(ROW, "Be brief.")[0] == {"role": "system", "content": "Be brief."}
+    own = {"messages": [{"role": "system", "content": "Mine."}, *CHAT["messages"]]}
+    assert messages(own, "Be brief.")[0]["content"] == "Mine."
+    assert messages(ROW, None)[0]["role"] == "user"
+
+
+def test_alpaca_has_two_prompts_and_ends_with_eos(tmp_path):
+    style = formatter(tmp_path, style="alpaca")
+    text, spans = style.format(ROW)
+    assert text.startswith("Below is an instruction that describes a task, paired with an input")
+    assert "### Input:\n1 + 1\n\n### Response:" in text
+    assert learned(text, spans) == ["2<|im_end|>"]
+    text, spans = style.format({**ROW, "input": ""})
+    assert "### Input" not in text
+    assert text.endswith("### Instruction:\nAdd.\n\n### Response:2<|im_end|>")
+
+
+def test_braces_in_the_data_are_text_to_the_alpaca_prompt(tmp_path):
+    row = {**ROW, "instruction": "Explain {input} and {0}."}
+    assert "Explain {input} and {0}." in formatter(tmp_path, style="alpaca").format(row)[0]
+
+
+def test_a_model_without_chat_template_is_refused_at_once_with_the_key_to_set(tmp_path):
+    with pytest.raises(UserError, match=r"set models\.NAME\.chat_template"):
+        formatter(tmp_path, template=None)
+
+
+@pytest.mark.parametrize(
+    ("template", "row", "reason"),
+    [
+        (STRICT, {"messages": [{"role": "system", "content": "s"}]}, "template_refused: no system"),
+        (CHATML, {"messages": [{"role": "user", "content": "s"}]}, "no_assistant_turn"),
+        (CHATML.replace("message['content']", "message['content'] | upper"), ROW, None),
+        (
+            CHATML.replace("message['content']", "message['content'] | upper"),
+            {**ROW, "output": "two"},
+            "template_changes_the_response",
+        ),
+        (
+            "{% for m in messages %}{{ m['content'] }} {% endfor %}",
+            ROW,
+            "template_has_no_end_token",
+        ),
+        (
+            "{{ messages | length }}{% for m in messages %}{{ m['content'] }}{{ eos_token }}"
+            "{% endfor %}",
+            ROW,
+            "template_rewrites_earlier_turns",
+        ),
+        (CHATML, {**ROW, "output": "2<|im_end|>"}, r"control_token_in_text: <\|im_end\|>"),
+    ],
+)
+def test_a_row_that_cannot_be_masked_is_set_aside_with_the_reason(tmp_path, template, row, reason):
+    if reason is None:
+        formatter(tmp_path, template).format(row)
+        return
+    with pytest.raises(Problem, match=reason):
+        formatter(tmp_path, template).format(row)
+
+
+def test_a_template_cannot_reach_python(tmp_path):
+    template = "{{ messages.__class__.__mro__[1].__subclasses__() }}"
+    with pytest.raises(Problem, match="template_refused"):
+        formatter(tmp_path, template).format(CHAT)

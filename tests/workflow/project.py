@@ -1,0 +1,187 @@
+"""A small whole project, and the commands a user gives in it."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from tiny import REPOSITORY
+
+PARTS = ("Snakefile", "rules", "scripts", "profiles")
+
+CONFIG = """\
+project: tiny
+datasets:
+  facts:
+    sources:
+      first: {path: raw/first.jsonl}
+      second:
+        path: raw/second.db
+        query: select q, a, kind from facts order by rowid
+        columns: {instruction: q, output: a, category: kind}
+    shard_mb: 0.004
+    max_reject_share: 0.2
+    split: {max_deviation: 0.2}
+    format: {style: chat}
+    tokenize: {max_length: 96}
+models:
+  base: {path: models/base}
+runs:
+  lora:
+    dataset: facts
+    model: base
+    tracker: none
+    threads: 1
+    tuning: {r: 4}
+    training:
+      precision: fp32
+      learning_rate: 1e-3
+      max_steps: 12
+      per_device_train_batch_size: 1
+      gradient_accumulation_steps: 1
+      logging_steps: 1
+      eval_steps: 6
+      save_steps: 3
+evaluate:
+  include: tasks
+  batch_size: 4
+  threads: 1
+  tasks:
+    kind: {metric: acc, chat_template: true, limit: 6}
+    general: {metric: acc, forgetting: true, limit: 6}
+"""
+
+TASK = """\
+task: {name}
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {data}}}}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "{text}"
+doc_to_choice: [even, odd]
+doc_to_target: category
+metric_list: [{{metric: acc, aggregation: mean, higher_is_better: true}}]
+metadata: {{version: 1.0}}
+"""
+
+
+def fact(i: int) -> dict:
+    kind = "even" if i % 2 == 0 else "odd"
+    words = ("river", "metal", "bird", "town", "tree", "gem", "fish")
+    return {
+        "instruction": f"Say the kind of {words[i % 7]} number {i}.",
+        "output": f"The {words[i % 7]} number {i} is {kind}.",
+        "category": kind,
+    }
+
+
+def write_project(folder: Path, tiny_model: Path) -> None:
+    """Code, configuration, raw data and model of a small project."""
+    folder.mkdir(parents=True)
+    for part in PARTS:
+        source = REPOSITORY / part
+        if source.is_dir():
+            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / part)
+    (folder / "config").mkdir()
+    (folder / "config" / "config.yaml").write_text(CONFIG)
+    shutil.copytree(tiny_model, folder / "models" / "base")
+    (folder / "raw").mkdir()
+    rows = [json.dumps(fact(i)) for i in range(90)]
+    rows[5] = rows[5][:-4]
+    rows.append(rows[0])
+    (folder / "raw" / "first.jsonl").write_text("\n".join(rows) + "\n")
+    with sqlite3.connect(folder / "raw" / "second.db") as db:
+        db.execute("create table facts (q text, a text, kind text)")
+        facts = [fact(i) for i in range(200, 230)]
+        values = [(f["instruction"], f["output"], f["category"]) for f in facts]
+        db.executemany("insert into facts values (?, ?, ?)", values)
+    (folder / "tasks").mkdir()
+    (folder / "tasks" / "kind.yaml").write_text(
+        TASK.format(name="kind", data="HELDOUT", text="{{instruction}}")
+    )
+    general = [json.dumps({"q": f"Is {i} even or odd?", "category": "odd"}) for i in (1, 3, 5, 7)]
+    (folder / "tasks" / "general.jsonl").write_text("\n".join(general) + "\n")
+    (folder / "tasks" / "general.yaml").write_text(
+        TASK.format(name="general", data="tasks/general.jsonl", text="{{q}}")
+    )
+
+
+class Project:
+    """A project folder and the commands a user gives in it."""
+
+    command = (sys.executable, "-m", "snakemake", "--profile", "profiles/local")
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [*self.command, *arguments],
+            cwd=self.folder,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            timeout=500,
+        )
+
+    def planned(self, *arguments: str) -> Counter:
+        """Jobs that a dry-run names, counted by rule."""
+        done = self.run("-n", *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        text = done.stdout + done.stderr
+        return Counter(re.findall(r"^(?:local)?rule (\w+):", text, flags=re.M))
+
+    def kill_during(self, script: str, after: float = 0.0) -> bool:
+        """Run, and kill -9 the whole process group once `scripts/SCRIPT.py` is at work."""
+        log = (self.folder / "killed.log").open("w")
+        process = subprocess.Popen(
+            self.command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True
+        )
+        seen = False
+        while process.poll() is None and not seen:
+            seen = _at_work(process.pid, f"scripts/{script}.py")
+            time.sleep(0.005)
+        time.sleep(after if seen else 0)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return seen
+
+    def copy(self, folder: Path) -> "Project":
+        shutil.copytree(self.folder, folder, copy_function=shutil.copy2, symlinks=True)
+        return Project(folder)
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        path = self.folder / file
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+
+    def artifacts(self) -> dict[str, bytes]:
+        """Bytes of every data artifact and trained model; manifests, logs and reports aside."""
+        root = self.folder / "results" / "tiny"
+        folders = ("data", "tokens", "runs", "models", "evaluation")
+        files = [p for f in folders for p in (root / f).rglob("*") if p.is_file()]
+        kept = [p for p in files if not p.name.endswith("manifest.json")]
+        return {p.relative_to(root).as_posix(): p.read_bytes() for p in sorted(kept)}
+
+
+def _at_work(group: int, script: str) -> bool:
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+            command = (status.parent / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if int(fields[2]) == group and script.encode() in command:
+            return True
+    return False
