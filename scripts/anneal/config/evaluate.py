@@ -14,7 +14,12 @@ class Task(Section):
     chat_template: bool = Field(
         False, description="Put questions through the tokenizer's chat template."
     )
-    system: str | None = Field(None, description="System message for chat questions.")
+    system: str | None = Field(
+        None,
+        min_length=1,
+        description="System message of chat questions; unset, it is the one of `format.system`, so "
+        "that models are asked as they were trained.",
+    )
     num_fewshot: int = Field(0, ge=0, description="Solved examples before each question.")
     limit: int | None = Field(None, ge=1, description="Ask only the first questions.")
     forgetting: bool = Field(

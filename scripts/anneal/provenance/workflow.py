@@ -117,8 +117,19 @@ class Steps:
     def _benchmark(self, dataset: str, scored: str):
         section = self.config.evaluate
         tasks = {n: t.model_dump(exclude={"forgetting"}) for n, t in section.tasks.items()}
+        for name, task in tasks.items():
+            if task["chat_template"] and task["system"] is None:
+                task["system"] = self._trained_system(dataset, name)
         settings = section.model_dump(include={"include", "batch_size"})
         return {**settings, "tasks": tasks}, self.task_files
+
+    def _trained_system(self, dataset: str, task: str) -> str | None:
+        system = self.config.datasets[dataset].format.system
+        if system == "":
+            what = "lm-eval leaves out an empty system message, so models would be asked otherwise"
+            do = f"set evaluate.tasks.{task}.system, or a text (or nothing) here"
+            raise UserError(f"datasets.{dataset}.format.system", what, do)
+        return system
 
     def _task_files(self) -> dict:
         folder = Path(self.config.evaluate.include)
