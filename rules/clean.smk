@@ -5,10 +5,12 @@ rule clean_shard:
     output:
         records=f"{DATA}/clean/{{shard}}.parquet",
         manifest=f"{DATA}/clean/{{shard}}.manifest.json",
-    params:
-        step=step("clean_shard"),
     log:
         f"{LOGS}/clean_shard/{{dataset}}/{{shard}}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        step=step("clean_shard"),
     shell:
         "python scripts/clean_shard.py --step {params.step:q} --log {log:q}"
         " --records {input.records:q} --output {output.records:q} --manifest {output.manifest:q}"
@@ -21,10 +23,12 @@ rule select_rows:
     output:
         drops=f"{DATA}/drops.parquet",
         manifest=f"{DATA}/drops.manifest.json",
-    params:
-        step=step("select_rows"),
     log:
         f"{LOGS}/select_rows/{{dataset}}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        step=step("select_rows"),
     shell:
         "python scripts/select_rows.py --step {params.step:q} --log {log:q}"
         " --records {input.records:q} --output {output.drops:q} --manifest {output.manifest:q}"

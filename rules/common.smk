@@ -1,21 +1,23 @@
 # The configuration, the paths of all artifacts, and what decides whether a step is current.
-import os
+import re
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
-os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 from anneal.config.schema import load_config
 from anneal.errors import UserError
-from anneal.provenance.workflow import RunLock, Steps
+from anneal.provenance.workflow import RunLock, Steps, failures, use_this_python
 
+use_this_python()
 try:
     CONFIG = load_config((workflow.configfiles or ["config/config.yaml"])[-1])
     STEPS = Steps(CONFIG)
 except UserError as error:
     sys.exit(f"error: {error}")
 
+STARTED = time.time()
 RESULTS = f"results/{CONFIG.project}"
 LOGS = f"{RESULTS}/logs"
 SCRIPTS = Path(workflow.basedir) / "scripts"
@@ -67,6 +69,41 @@ def every_shard(pattern):
     ]
 
 
+def run_of(wildcards):
+    return CONFIG.runs[wildcards.run]
+
+
+def run_base(wildcards):
+    return MODEL.format(model=run_of(wildcards).model)
+
+
+def run_splits(wildcards):
+    return SPLITS.format(dataset=run_of(wildcards).dataset, model=run_of(wildcards).model)
+
+
+def scored_model(wildcards):
+    """A base model and a run share one rule: both are scored in exactly the same way."""
+    if wildcards.scored in CONFIG.runs:
+        return RUN.format(run=wildcards.scored)
+    return MODEL.format(model=wildcards.scored)
+
+
+def scores(kind, of):
+    """`results.json` or `samples.jsonl` of a run, or of its base."""
+
+    def path(wildcards):
+        run = CONFIG.runs[wildcards.run]
+        scored = run.model if of == "base" else wildcards.run
+        return f"{SCORES}/{kind}".format(dataset=run.dataset, scored=scored)
+
+    return path
+
+
+def datasets_of_runs(pattern):
+    pairs = sorted({(run.dataset, run.model) for run in CONFIG.runs.values()})
+    return [pattern.format(dataset=dataset, model=model) for dataset, model in pairs]
+
+
 onstart:
     STEPS.remember_digests()
     try:
@@ -75,6 +112,12 @@ onstart:
         sys.exit(f"error: {error}")
 
 
+onerror:
+    print("The run stopped here:", *failures(Path(LOGS), STARTED), sep="\n", file=sys.stderr)
+
+
 onsuccess:
     if Path(REPORT).is_file():
-        shell(f"python {str(SCRIPTS / 'summarise.py')!r} --report {str(Path(REPORT).with_suffix('.json'))!r}")
+        shell(
+            f"python {str(SCRIPTS / 'summarise.py')!r} --report {str(Path(REPORT).with_suffix('.json'))!r}"
+        )

@@ -1,21 +1,3 @@
-def scored_model(wildcards):
-    """A base model and a run share one rule: both are scored in exactly the same way."""
-    if wildcards.scored in CONFIG.runs:
-        return RUN.format(run=wildcards.scored)
-    return MODEL.format(model=wildcards.scored)
-
-
-def scores(kind, of):
-    """`results.json` or `samples.jsonl` of a run, or of its base."""
-
-    def path(wildcards):
-        run = CONFIG.runs[wildcards.run]
-        scored = run.model if of == "base" else wildcards.run
-        return f"{SCORES}/{kind}".format(dataset=run.dataset, scored=scored)
-
-    return path
-
-
 rule benchmark:
     input:
         model=scored_model,
@@ -25,13 +7,15 @@ rule benchmark:
         results=f"{SCORES}/results.json",
         samples=f"{SCORES}/samples.jsonl",
         manifest=f"{SCORES}/manifest.json",
-    params:
-        step=step("benchmark"),
     log:
         f"{LOGS}/benchmark/{{dataset}}/{{scored}}.log",
+    conda:
+        "../envs/train.yaml"
     threads: CONFIG.evaluate.threads
     resources:
         mem_mb=CONFIG.evaluate.mem_mb,
+    params:
+        step=step("benchmark"),
     shell:
         "python scripts/benchmark.py --step {params.step:q} --log {log:q}"
         " --model {input.model:q} --heldout {input.heldout:q} --threads {threads}"
@@ -48,10 +32,12 @@ rule compare_run:
     output:
         comparison=COMPARISON,
         manifest=COMPARISON.replace(".json", ".manifest.json"),
-    params:
-        step=step("compare_run"),
     log:
         f"{LOGS}/compare_run/{{run}}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        step=step("compare_run"),
     shell:
         "python scripts/compare_run.py --step {params.step:q} --log {log:q}"
         " --base {input.base:q} --tuned {input.tuned:q}"

@@ -6,10 +6,12 @@ rule format_shard:
     output:
         texts=f"{TOKENS}/text/{{shard}}.parquet",
         manifest=f"{TOKENS}/text/{{shard}}.manifest.json",
-    params:
-        step=step("format_shard"),
     log:
         f"{LOGS}/format_shard/{{dataset}}/{{model}}/{{shard}}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        step=step("format_shard"),
     shell:
         "python scripts/format_shard.py --step {params.step:q} --log {log:q}"
         " --records {input.records:q} --model {input.model:q}"

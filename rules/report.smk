@@ -1,8 +1,3 @@
-def datasets_of_runs(pattern):
-    pairs = sorted({(run.dataset, run.model) for run in CONFIG.runs.values()})
-    return [pattern.format(dataset=dataset, model=model) for dataset, model in pairs]
-
-
 rule write_report:
     input:
         gates=expand(f"{DATA}/gates.json", dataset=CONFIG.datasets),
@@ -14,11 +9,13 @@ rule write_report:
         html=REPORT,
         json=REPORT.replace(".html", ".json"),
         manifest=REPORT.replace("report.html", "manifest.json"),
-    params:
-        step=step("write_report"),
-        results=RESULTS,
     log:
         f"{LOGS}/write_report.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        step=step("write_report"),
+        results=lambda wildcards: RESULTS,
     shell:
         "python scripts/write_report.py --step {params.step:q} --log {log:q}"
         " --results {params.results:q} --html {output.html:q} --json {output.json:q}"

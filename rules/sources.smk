@@ -3,12 +3,14 @@ rule fetch_model:
         current("fetch_model", MODEL),
     output:
         MODEL,
-    params:
-        step=step("fetch_model"),
     log:
         f"{LOGS}/fetch_model/{{model}}.log",
+    conda:
+        "../envs/train.yaml"
     resources:
         mem_mb=8000,
+    params:
+        step=step("fetch_model"),
     shell:
         "python scripts/fetch_model.py --step {params.step:q} --log {log:q} --manifest {output:q}"
 
@@ -21,10 +23,12 @@ rule read_shard:
         records=f"{DATA}/records/{{shard}}.parquet",
         rejects=f"{DATA}/records/{{shard}}.rejects.parquet",
         manifest=f"{DATA}/records/{{shard}}.manifest.json",
-    params:
-        step=step("read_shard"),
     log:
         f"{LOGS}/read_shard/{{dataset}}/{{shard}}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        step=step("read_shard"),
     shell:
         "python scripts/read_shard.py --step {params.step:q} --log {log:q}"
         " --records {output.records:q} --rejects {output.rejects:q} --manifest {output.manifest:q}"

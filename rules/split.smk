@@ -8,10 +8,12 @@ rule assign_splits:
         ledger=LEDGER,
         gates=f"{DATA}/gates.json",
         manifest=f"{DATA}/ledger.manifest.json",
-    params:
-        step=step("assign_splits"),
     log:
         f"{LOGS}/assign_splits/{{dataset}}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        step=step("assign_splits"),
     shell:
         "python scripts/assign_splits.py --step {params.step:q} --log {log:q}"
         " --records {input.records:q} --rejects {input.rejects:q} --drops {input.drops:q}"
@@ -25,10 +27,12 @@ rule write_splits:
         current=current("write_splits", SPLITS),
     output:
         SPLITS,
-    params:
-        step=step("write_splits"),
     log:
         f"{LOGS}/write_splits/{{dataset}}/{{model}}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        step=step("write_splits"),
     shell:
         "python scripts/write_splits.py --step {params.step:q} --log {log:q}"
         " --tokens {input.tokens:q} --ledger {input.ledger:q} --manifest {output:q}"
@@ -42,10 +46,12 @@ rule write_heldout:
     output:
         heldout=HELDOUT,
         manifest=f"{DATA}/heldout.manifest.json",
-    params:
-        step=step("write_heldout"),
     log:
         f"{LOGS}/write_heldout/{{dataset}}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        step=step("write_heldout"),
     shell:
         "python scripts/write_heldout.py --step {params.step:q} --log {log:q}"
         " --records {input.records:q} --ledger {input.ledger:q}"

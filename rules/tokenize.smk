@@ -5,10 +5,12 @@ rule tokenize_shard:
         current=current("tokenize_shard", f"{TOKENS}/ids/{{shard}}/manifest.json"),
     output:
         f"{TOKENS}/ids/{{shard}}/manifest.json",
-    params:
-        step=step("tokenize_shard"),
     log:
         f"{LOGS}/tokenize_shard/{{dataset}}/{{model}}/{{shard}}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        step=step("tokenize_shard"),
     shell:
         "python scripts/tokenize_shard.py --step {params.step:q} --log {log:q}"
         " --texts {input.texts:q} --model {input.model:q} --manifest {output:q}"

@@ -103,6 +103,7 @@ def dataset() -> dict:
 
 def run() -> dict:
     split = {"rows": 8, "sequences": 2, "tokens": 100, "supervised": 25, "lengths": LENGTHS}
+    split["learned_share"] = {"min": 0.1, "median": 0.25, "rows_at_zero": 0}
     split["set_aside"] = {"too_long": 1}
     missing = {**compared("gone", (0, 0), "not comparable"), "base": None}
     del missing["delta"], missing["stderr"], missing["paired"], missing["warnings"]

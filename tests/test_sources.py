@@ -88,11 +88,24 @@ def test_empty_and_blank_files_have_no_rows(tmp_path, content):
     assert read(path, tmp_path) == ([], [], {"read": 0, "records": 0, "rejected": 0})
 
 
-def test_a_cut_gzip_is_an_error_that_says_truncated(tmp_path):
-    rows = b"".join(b'{"instruction":"q%d","output":"a%d"}\n' % (i, i) for i in range(500))
-    path = tmp_path / "cut.jsonl.gz"
-    path.write_bytes(gzip.compress(rows)[:-40])
-    with pytest.raises(UserError, match=r"cut\.jsonl\.gz: truncated"):
+def zstd(content: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(content)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(("compress", "kind"), [(gzip.compress, "gz"), (zstd, "zst")])
+def test_a_compressed_file_is_read_whole_and_a_cut_one_is_refused_as_truncated(
+    tmp_path, compress, kind
+):
+    rows = b"".join(b'{"instruction":"q%d","output":"a%d"}\n' % (i, i * 7919) for i in range(500))
+    path = tmp_path / f"rows.jsonl.{kind}"
+    path.write_bytes(compress(rows))
+    assert [r["line"] for r in read(path, tmp_path)[0]] == list(range(1, 501))
+    (tmp_path / "good.parquet").unlink()
+    path.write_bytes(compress(rows)[:-40])
+    with pytest.raises(UserError, match=rf"rows\.jsonl\.{kind}: truncated"):
         read(path, tmp_path)
     assert not (tmp_path / "good.parquet").exists()
 

@@ -79,6 +79,14 @@ def test_a_split_that_is_too_small_fails_its_gate(tmp_path):
         check_gates(results)
 
 
+def test_a_large_stratum_that_a_split_lacks_fails_its_gate(tmp_path):
+    _, ledger = ledger_of(tmp_path, [f"answer {i}" for i in range(60)])
+    assert len(set(ledger["split"].to_pylist())) == 1
+    results = {gate["gate"]: gate for gate in gates(ledger, SPLIT, [])}
+    assert results["strata absent from a split"]["value"] == 2
+    assert not results["strata absent from a split"]["passed"]
+
+
 def test_near_duplicates_in_two_splits_are_found(tmp_path):
     shard, ledger = ledger_of(tmp_path, [LONG, LONG + " again"])
     assert cross_split_pairs([shard], ledger, 0.85) == []

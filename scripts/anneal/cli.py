@@ -43,16 +43,21 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
     try:
         main(arguments)
     except UserError as error:
-        log.debug("stopped", exc_info=True)
-        sys.exit(f"error: {error}")
+        _stop(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit("interrupted; run the same command again to go on")
     except Exception as error:
-        log.debug("%s", traceback.format_exc())
         where = f"; the traceback is in {arguments.log}" if arguments.log else ""
-        if not arguments.log:
+        if arguments.log:
+            log.debug("%s", traceback.format_exc())
+        else:
             traceback.print_exc()
-        sys.exit(f"error: {Path(sys.argv[0]).name}: {type(error).__name__}: {error}{where}")
+        _stop(f"error: {Path(sys.argv[0]).name}: {type(error).__name__}: {error}{where}")
+
+
+def _stop(line: str) -> None:
+    log.debug("%s", line)
+    sys.exit(line)
 
 
 def _log_to(path: Path | None) -> None:

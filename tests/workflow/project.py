@@ -140,15 +140,19 @@ class Project:
         text = done.stdout + done.stderr
         return Counter(re.findall(r"^(?:local)?rule (\w+):", text, flags=re.M))
 
-    def kill_during(self, script: str, after: float = 0.0) -> bool:
-        """Run, and kill -9 the whole process group once `scripts/SCRIPT.py` is at work."""
+    def kill_during(self, scripts: set[str], after: float = 0.0) -> str | None:
+        """Run, and kill -9 the whole process group once one of the scripts is at work.
+
+        Returns:
+            the script that was killed; None if the run came to its end first.
+        """
         log = (self.folder / "killed.log").open("w")
         process = subprocess.Popen(
             self.command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True
         )
-        seen = False
+        seen = None
         while process.poll() is None and not seen:
-            seen = _at_work(process.pid, f"scripts/{script}.py")
+            seen = _at_work(process.pid, scripts)
             time.sleep(0.005)
         time.sleep(after if seen else 0)
         if process.poll() is None:
@@ -175,13 +179,15 @@ class Project:
         return {p.relative_to(root).as_posix(): p.read_bytes() for p in sorted(kept)}
 
 
-def _at_work(group: int, script: str) -> bool:
+def _at_work(group: int, scripts: set[str]) -> str | None:
+    """Which of the scripts a process of this group is running."""
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = status.read_text().rpartition(")")[2].split()
             command = (status.parent / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if int(fields[2]) == group and script.encode() in command:
-            return True
-    return False
+        names = {Path(part.decode()).stem for part in command if part.endswith(b".py")}
+        if int(fields[2]) == group and names & scripts:
+            return min(names & scripts)
+    return None

@@ -12,6 +12,7 @@ from anneal.cleaning.pii import PiiRemover
 from anneal.cleaning.quality import scores
 from anneal.cleaning.similarity import signatures
 from anneal.errors import UserError
+from anneal.progress import progress
 from anneal.provenance.digests import digest_text
 from anneal.provenance.files import whole_file
 from anneal.records import FIELDS, clean_schema
@@ -30,7 +31,9 @@ def clean_shard(settings: dict, records: Path, output: Path) -> dict:
     found: Counter[str] = Counter()
     rows = 0
     with whole_file(output) as path, pq.ParquetWriter(path, schema := clean_schema(kind)) as writer:
-        for batch in pq.ParquetFile(records).iter_batches(BATCH):
+        file = pq.ParquetFile(records)
+        batches = file.iter_batches(BATCH)
+        for batch in progress(batches, f"clean {records.stem}", file.metadata.num_rows):
             cleaned = [_clean(row, kind, remover, clean) for row in batch.to_pylist()]
             signed = signatures([full_text(row) for row in cleaned])
             for row, signature in zip(cleaned, signed, strict=True):

@@ -94,8 +94,13 @@ def _is_address(text: str) -> bool:
 def _phones(text: str, region: str) -> Spans:
     if sum(c.isdigit() for c in text) < 7:
         return iter(())
-    found = phonenumbers.PhoneNumberMatcher(text, region)
-    return ((m.start, m.end) for m in found)
+    found = phonenumbers.PhoneNumberMatcher(text, region, phonenumbers.Leniency.POSSIBLE)
+    return ((m.start, m.end) for m in found if _is_phone(m))
+
+
+def _is_phone(match) -> bool:
+    """Written with a country code, or valid in its region: digits alone prove nothing."""
+    return match.raw_string.startswith("+") or phonenumbers.is_valid_number(match.number)
 
 
 FINDERS: dict[str, Callable[[str, str], Spans]] = {

@@ -43,7 +43,6 @@ class Split(Section):
     eval: Share = Field(0.1, description="Share of rows for evaluation during training.")
     test: Share = Field(0.1, description="Share of held-out rows.")
     seed: str = Field("anneal", description="Salt of the stable hash that assigns rows.")
-    stratify: str | None = Field("category", description="Column whose values are spread evenly.")
     min_rows: int = Field(1, ge=0, description="Fewest rows in each split; fewer stop the run.")
     max_deviation: Share = Field(
         0.05, description="Largest difference of a split's real share from the share asked for."

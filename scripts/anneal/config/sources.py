@@ -12,7 +12,7 @@ class Source(Section):
 
     path: str | None = Field(
         None,
-        description="File or glob of JSONL (plain or .gz), Parquet or an SQLite database. "
+        description="File or glob of JSONL (plain, gzip or zstd), Parquet or an SQLite database. "
         "The format is found by content.",
     )
     query: str | None = Field(None, description="SQL query, for a database.")

@@ -1,6 +1,7 @@
 """Benchmarks by lm-eval as a library: the same questions, put the same way, to any model."""
 
 import json
+import logging
 import shutil
 import tempfile
 from pathlib import Path
@@ -14,6 +15,7 @@ from anneal.provenance.digests import digest_text
 from anneal.training.models import load_model, load_tokenizer
 
 HELDOUT = "HELDOUT"
+logging.getLogger("lm_eval").setLevel(logging.ERROR)
 
 
 def benchmark(settings: dict, folder: Path, heldout: Path) -> tuple[dict, list[dict]]:

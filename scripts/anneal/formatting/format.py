@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anneal.formatting.styles import Formatter, Problem
+from anneal.progress import progress
 from anneal.provenance.files import whole_file
 from anneal.records import FIELDS, TEXT
 from anneal.tokenizer import Tokenizer
@@ -27,7 +28,9 @@ def format_shard(settings: dict, records: Path, model: Path, output: Path) -> di
     problems: Counter[str] = Counter()
     rows = 0
     with whole_file(output) as path, pq.ParquetWriter(path, TEXT, compression="zstd") as writer:
-        for batch in pq.ParquetFile(records).iter_batches(BATCH, columns=columns):
+        file = pq.ParquetFile(records)
+        batches = file.iter_batches(BATCH, columns=columns)
+        for batch in progress(batches, f"format {records.stem}", file.metadata.num_rows):
             texts = [_format(formatter, row) for row in batch.to_pylist()]
             problems.update(t["problem"] for t in texts if t["problem"])
             writer.write_batch(pa.RecordBatch.from_pylist(texts, TEXT))

@@ -1,6 +1,8 @@
 """What the Snakefile needs to know of each step: settings, code, sources, and the run's lock."""
 
 import fcntl
+import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -147,6 +149,21 @@ class Steps:
         template = REPORTING / "report.html.j2"
         sources = {template.name: digest_bytes(template)}
         return {"project": self.config.project, "config": config}, sources
+
+
+def use_this_python() -> None:
+    """Let the steps' `python` be the one that runs the workflow, activated or not."""
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
+def failures(logs: Path, since: float) -> list[str]:
+    """The last error line of each step log written since a time, each with its log."""
+    found = []
+    for path in sorted(logs.rglob("*.log")):
+        if path.stat().st_mtime >= since:
+            lines = [x for x in path.read_text("utf-8", "replace").splitlines() if "error: " in x]
+            found += [f"{lines[-1][lines[-1].index('error: ') :]}\n  log: {path}"] if lines else []
+    return found
 
 
 class RunLock:

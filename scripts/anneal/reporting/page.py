@@ -138,6 +138,7 @@ def _split(name: str, facts: dict, max_length: int) -> dict:
     return {
         **{key: facts[key] for key in ("rows", "sequences", "tokens", "supervised", "set_aside")},
         "name": name,
+        "share": facts["learned_share"],
         "learned": facts["supervised"] / facts["tokens"] if facts["tokens"] else 0.0,
         "filled": facts["tokens"] / room if room else 0.0,
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anneal.progress import progress
 from anneal.provenance.files import whole_file
 from anneal.records import REJECT, record_schema
 from anneal.sources.records import RecordMaker, Reject
@@ -32,7 +33,7 @@ def read_shard(settings: dict, source: dict, records: Path, rejects: Path) -> di
         pq.ParquetWriter(good_path, schema, compression="zstd") as good,
         pq.ParquetWriter(bad_path, REJECT, compression="zstd") as bad,
     ):
-        for batch in _batches(rows):
+        for batch in progress(_batches(rows), f"read {place['file']}"):
             kept, refused = _sorted_out(batch, maker, place)
             good.write_batch(pa.RecordBatch.from_pylist(kept, schema))
             bad.write_batch(pa.RecordBatch.from_pylist(refused, REJECT))

@@ -4,6 +4,7 @@
 """
 
 import gzip
+import io
 import os
 import zlib
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import orjson
+import pyarrow as pa
 
 from anneal.cli import log
 from anneal.errors import UserError
@@ -21,7 +23,7 @@ Row = tuple[int, int | None, dict | str]
 
 def read_rows(source: dict, query: str | None) -> Iterator[Row]:
     """Rows of one shard; `source` is `Shard.as_source()`."""
-    readers = {"jsonl": _jsonl, "jsonl.gz": _jsonl_gz, "parquet": _parquet}
+    readers = {"jsonl": _jsonl, "jsonl.gz": _gzip, "jsonl.zst": _zstd, "parquet": _parquet}
     if source["format"] in ("sqlite", "sql"):
         return _sql(source, query)
     return readers[source["format"]](source)
@@ -33,13 +35,22 @@ def _jsonl(source: dict) -> Iterator[Row]:
         yield from _lines(stream, source["start"], source["end"], source["first_line"])
 
 
-def _jsonl_gz(source: dict) -> Iterator[Row]:
+def _gzip(source: dict) -> Iterator[Row]:
     try:
         with gzip.open(source["file"], "rb") as stream:
             yield from _lines(stream, 0, None, 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         do = "get the whole file again"
         raise UserError(source["file"], f"truncated or damaged gzip: {error}", do) from None
+
+
+def _zstd(source: dict) -> Iterator[Row]:
+    try:
+        with pa.CompressedInputStream(pa.OSFile(source["file"]), "zstd") as stream:
+            yield from _lines(io.BufferedReader(stream), 0, None, 1)
+    except OSError as error:
+        do = "get the whole file again"
+        raise UserError(source["file"], f"truncated or damaged zstd: {error}", do) from None
 
 
 def _lines(stream, offset: int, end: int | None, line: int) -> Iterator[Row]:

@@ -17,7 +17,12 @@ from anneal.errors import UserError
 from anneal.provenance.digests import CHUNK, digest_text
 from anneal.provenance.files import write_json
 
-MAGIC = {b"PAR1": "parquet", b"\x1f\x8b": "jsonl.gz", b"SQLite format 3\0": "sqlite"}
+MAGIC = {
+    b"PAR1": "parquet",
+    b"\x1f\x8b": "jsonl.gz",
+    b"\x28\xb5\x2f\xfd": "jsonl.zst",
+    b"SQLite format 3\0": "sqlite",
+}
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Which split a row belongs to: decided by a hash of its prompt alone.
 
 Rows with equal prompts share the hash and so the side. No other row takes part in the decision,
-so adding or removing rows never moves a row. Strata come out even in expectation; their real
-shares are reported, and a gate watches over the split's.
+so adding or removing rows never moves a row. That forbids exact quotas: every stratum gets its
+shares in expectation, the real ones are reported, and gates watch over them.
 """
 
 import xxhash

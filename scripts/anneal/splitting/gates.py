@@ -7,6 +7,8 @@ import pyarrow as pa
 from anneal.errors import UserError
 from anneal.splitting.assign import SPLITS
 
+EXPECTED = 5
+
 
 def funnel(ledger: pa.Table) -> dict:
     """Rows per source: `read`, `kept`, `rejected`, `dropped`, `rules` and `reasons` with counts."""
@@ -50,6 +52,7 @@ def gates(ledger: pa.Table, settings: dict, near: list[dict]) -> list[dict]:
         _gate("prompts in two splits", _shared_prompts(ledger), 0),
         _gate("near duplicates in two splits", len(near), 0),
         _gate("smallest split, rows", smallest, settings["min_rows"], at_least=True),
+        _gate("strata absent from a split", len(absent_strata(ledger, settings)), 0),
         _gate("deviation of a split's share", round(deviation, 4), settings["max_deviation"]),
     ]
 
@@ -63,6 +66,17 @@ def check_gates(results: list[dict]) -> None:
                 f"gate failed: {gate['gate']} is {gate['value']}, limit {gate['limit']}",
                 "add data, or change the split section (seed, shares, min_rows, max_deviation)",
             )
+
+
+def absent_strata(ledger: pa.Table, settings: dict) -> list[str]:
+    """Strata that a split lacks, though its share of them is at least five rows."""
+    strata = split_table(ledger)["strata"]
+    return [
+        name
+        for name, rows in strata.items()
+        for split in SPLITS
+        if rows[split] == 0 and settings[split] * sum(rows.values()) >= EXPECTED
+    ]
 
 
 def _sorted(counts: dict) -> dict:

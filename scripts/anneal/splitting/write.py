@@ -76,14 +76,25 @@ def _write(table: pa.Table, rows: np.ndarray, settings: dict, name: str, folder:
     else:
         sequences = [[i] for i in range(len(rows))]
     count = write_arrow_dataset(folder, SEQUENCE, _batches(table, rows, sequences))
+    supervised = table["supervised"].to_numpy()[rows]
     counts, edges = np.histogram(lengths, bins=BUCKETS, range=(0, settings["max_length"]))
     return {
         "rows": len(rows),
         "sequences": count,
         "tokens": int(lengths.sum()),
-        "supervised": int(table["supervised"].to_numpy()[rows].sum()),
+        "supervised": int(supervised.sum()),
+        "learned_share": _shares(supervised, lengths),
         "lengths": {"counts": counts.tolist(), "edges": np.round(edges, 2).tolist()},
     }
+
+
+def _shares(supervised: np.ndarray, lengths: np.ndarray) -> dict:
+    """Share of learned tokens in a row: smallest, median, and how many rows learn nothing."""
+    if not len(lengths):
+        return {"min": 0.0, "median": 0.0, "rows_at_zero": 0}
+    shares = supervised / lengths
+    low, middle = float(shares.min()), float(np.median(shares))
+    return {"min": low, "median": middle, "rows_at_zero": int((supervised == 0).sum())}
 
 
 def _batches(table: pa.Table, rows: np.ndarray, sequences: list) -> Iterator[pa.RecordBatch]:

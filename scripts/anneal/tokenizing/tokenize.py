@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anneal.arrow_dataset import write_arrow_dataset
+from anneal.progress import progress
 from anneal.provenance.files import whole_folder
 from anneal.records import TOKENS
 from anneal.tokenizer import Tokenizer
@@ -26,7 +27,9 @@ def tokenize_shard(settings: dict, texts: Path, model: Path, folder: Path) -> di
     counts = {"tokens": 0, "supervised": 0}
 
     def batches():
-        for batch in pq.ParquetFile(texts).iter_batches(BATCH):
+        file = pq.ParquetFile(texts)
+        read = file.iter_batches(BATCH)
+        for batch in progress(read, f"tokenize {texts.stem}", file.metadata.num_rows):
             rows = encoder.encode(batch.to_pylist())
             problems.update(row["problem"] for row in rows if row["problem"])
             counts["tokens"] += sum(row["length"] for row in rows)
