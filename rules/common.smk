@@ -1,4 +1,5 @@
 # The configuration, the paths of all artifacts, and what decides whether a step is current.
+import os
 import re
 import sys
 import time
@@ -12,7 +13,7 @@ from anneal.provenance.workflow import RunLock, Steps, failures, use_this_python
 
 use_this_python()
 try:
-    CONFIG = load_config((workflow.configfiles or ["config/config.yaml"])[-1])
+    CONFIG = load_config(os.path.relpath((workflow.configfiles or ["config/config.yaml"])[-1]))
     STEPS = Steps(CONFIG)
 except UserError as error:
     sys.exit(f"error: {error}")

@@ -217,7 +217,7 @@ def test_raw_data_are_never_written_to(finished, tmp_path, tiny_model):
             "config/config.yaml",
             "learning_rate",
             "learning_rat",
-            "error: config/config.yaml:29: runs.lora.training.learning_rat: unknown key; "
+            "error: config/config.yaml:26: runs.lora.training.learning_rat: unknown key; "
             "did you mean 'learning_rate'?",
         ),
         (

@@ -4,6 +4,7 @@ The `key` (settings, code, digests of sources) alone decides whether an artifact
 time and host are there to be read by people.
 """
 
+import logging
 import platform
 import socket
 import sys
@@ -35,6 +36,7 @@ def write_manifest(path: str | Path, step, inputs: dict, outputs: list, **facts)
         outputs: the files of the artifact, or its one folder.
         facts: counts and other figures of the artifact itself.
     """
+    logging.getLogger("anneal").info("done: %s", facts)
     write_json(
         path,
         {

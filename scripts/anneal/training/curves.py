@@ -6,6 +6,7 @@ from pathlib import Path
 
 from transformers import TrainerCallback
 
+from anneal.cli import log
 from anneal.errors import UserError
 
 NOT_CURVES = ("runtime", "per_second", "epoch", "flos")
@@ -28,6 +29,7 @@ class WriteCurves(TrainerCallback):
                 do = "lower the learning rate, or look for damaged rows"
                 raise UserError("runs.*.training", f"{name} is {value} at {state.global_step}", do)
         if values:
+            log.info("step %d: %s", state.global_step, values)
             with self.path.open("a") as stream:
                 stream.write(json.dumps({"step": state.global_step, **values}) + "\n")
 
