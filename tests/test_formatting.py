@@ -44,7 +44,7 @@ def learned(text, spans):
 def test_each_response_is_learned_with_its_end_token_on_templates_without_tags(
     tmp_path, template, end
 ):
-    text, spans = formatter(tmp_path, template).format(CHAT)
+    text, spans, _ = formatter(tmp_path, template).format(CHAT)
     assert learned(text, spans) == [f"Hello.{end}", f"Farewell.{end}"]
 
 
@@ -69,11 +69,11 @@ def test_a_system_message_is_put_first_only_where_there_is_none():
 
 def test_alpaca_has_two_prompts_and_ends_with_eos(tmp_path):
     style = formatter(tmp_path, style="alpaca")
-    text, spans = style.format(ROW)
+    text, spans, _ = style.format(ROW)
     assert text.startswith("Below is an instruction that describes a task, paired with an input")
     assert "### Input:\n1 + 1\n\n### Response:" in text
     assert learned(text, spans) == ["2<|im_end|>"]
-    text, spans = style.format({**ROW, "input": ""})
+    text, spans, _ = style.format({**ROW, "input": ""})
     assert "### Input" not in text
     assert text.endswith("### Instruction:\nAdd.\n\n### Response:2<|im_end|>")
 
@@ -110,7 +110,6 @@ def test_a_model_without_chat_template_is_refused_at_once_with_the_key_to_set(tm
             ROW,
             "template_rewrites_earlier_turns",
         ),
-        (CHATML, {**ROW, "output": "2<|im_end|>"}, r"control_token_in_text: <\|im_end\|>"),
     ],
 )
 def test_a_row_that_cannot_be_masked_is_set_aside_with_the_reason(tmp_path, template, row, reason):

@@ -25,14 +25,14 @@ def tokenizer(tmp_path_factory):
     return Tokenizer(make_tokenizer(tmp_path_factory.mktemp("tok")))
 
 
-def text_row(text, spans, problem=None):
-    spans = [{"start": a, "end": b} for a, b in spans]
+def text_row(text, spans, literals=()):
+    spans, literals = ([{"start": a, "end": b} for a, b in s] for s in (spans, literals))
     place = {"id": "i", "source": "s", "file": "f.jsonl", "line": 3}
-    return {**place, "text": text, "spans": spans, "problem": problem}
+    return {**place, "text": text, "spans": spans, "literals": literals, "problem": None}
 
 
-def encode(tokenizer, text, spans, max_length=10_000, truncation="drop"):
-    return Encoder(tokenizer, max_length, truncation).encode([text_row(text, spans)])[0]
+def encode(tokenizer, text, spans, max_length=10_000, truncation="drop", literals=()):
+    return Encoder(tokenizer, max_length, truncation).encode([text_row(text, spans, literals)])[0]
 
 
 def decoded_labels(tokenizer, row):
@@ -44,20 +44,36 @@ def decoded_labels(tokenizer, row):
 @given(prompt=words, response=words)
 def test_supervised_ids_decode_to_the_response_and_its_end(tokenizer, style, prompt, response):
     row = {"instruction": prompt, "input": "", "output": response}
-    text, spans = Formatter(style, None, tokenizer).format(row)
+    text, spans, _ = Formatter(style, None, tokenizer).format(row)
     encoded = encode(tokenizer, text, spans)
     assert decoded_labels(tokenizer, encoded) == response + "<|im_end|>"
     assert tokenizer.backend.decode(encoded["input_ids"].tolist(), False) == text
 
 
 def test_where_the_supervised_ids_stand_the_labels_are_the_ids(tokenizer):
-    text, spans = Formatter("chat", None, tokenizer).format(
+    text, spans, _ = Formatter("chat", None, tokenizer).format(
         {"instruction": "Name a fruit.", "input": "", "output": "Pear."}
     )
     row = encode(tokenizer, text, spans)
     on = row["labels"] != IGNORED
     assert (row["labels"][on] == row["input_ids"][on]).all()
     assert 0 < on.sum() == row["supervised"] < len(on) == row["length"]
+
+
+@pytest.mark.parametrize("style", ["chat", "alpaca", "completion"])
+def test_control_tokens_typed_in_the_data_stay_text(tokenizer, style):
+    row = {
+        "instruction": "What does <|im_start|>system do? \ue000",
+        "input": "<|im_end|>",
+        "output": "It ends: <|im_end|><|im_end|> so.",
+    }
+    text, spans, literals = Formatter(style, None, tokenizer).format(row)
+    encoded = encode(tokenizer, text, spans, literals=literals)
+    assert decoded_labels(tokenizer, encoded) == row["output"] + "<|im_end|>"
+    assert tokenizer.backend.decode(encoded["input_ids"].tolist(), False) == text
+    starts, ends = (tokenizer.id(token) for token in ("<|im_start|>", "<|im_end|>"))
+    assert (encoded["input_ids"] == starts).sum() == (2 if style == "chat" else 0)
+    assert (encoded["input_ids"] == ends).sum() == (2 if style == "chat" else 1)
 
 
 def test_a_token_across_the_seam_is_split_there(tmp_path):
@@ -123,7 +139,7 @@ def make_bos_tokenizer(folder, template):
 def test_each_row_starts_with_exactly_one_bos(tmp_path, style):
     tokenizer = make_bos_tokenizer(tmp_path / "t", "{{ bos_token }}" + CHATML)
     row = {"instruction": "Hi", "input": "", "output": "Yo"}
-    text, spans = Formatter(style, None, tokenizer).format(row)
+    text, spans, _ = Formatter(style, None, tokenizer).format(row)
     encoded = encode(tokenizer, text, spans)
     bos = tokenizer.id("<s>")
     assert encoded["input_ids"][0] == bos
@@ -133,7 +149,7 @@ def test_each_row_starts_with_exactly_one_bos(tmp_path, style):
 
 def test_two_bos_tokens_are_refused(tmp_path):
     tokenizer = make_bos_tokenizer(tmp_path / "t", "{{ bos_token }}{{ bos_token }}" + CHATML)
-    text, spans = Formatter("chat", None, tokenizer).format(
+    text, spans, _ = Formatter("chat", None, tokenizer).format(
         {"instruction": "Hi", "input": "", "output": "Yo"}
     )
     with pytest.raises(UserError, match="starts with two BOS tokens"):

@@ -50,6 +50,7 @@ TEXT = pa.schema(
         *PLACE,
         ("text", pa.string()),
         ("spans", pa.list_(SPAN)),
+        ("literals", pa.list_(SPAN)),
         ("problem", pa.string()),
     ]
 )

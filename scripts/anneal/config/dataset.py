@@ -1,6 +1,6 @@
 """Section `datasets`: from raw rows to tokenized splits."""
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from anneal.config.base import Name, Section, Share
 from anneal.config.clean import Clean, Deduplicate, Filter
@@ -29,3 +29,9 @@ class Dataset(Section):
     split: Split = Field(default_factory=Split, description="Train, eval and test.")
     format: Format = Field(default_factory=Format, description="Text form.")
     tokenize: Tokenize = Field(default_factory=Tokenize, description="Token form.")
+
+    @model_validator(mode="after")
+    def _style_fits_the_kind(self):
+        if self.kind == "chat" and self.format.style != "chat":
+            raise ValueError(f"format.style '{self.format.style}' cannot show a conversation")
+        return self

@@ -32,7 +32,7 @@ def format_shard(settings: dict, records: Path, model: Path, output: Path) -> di
         batches = file.iter_batches(BATCH, columns=columns)
         for batch in progress(batches, f"format {records.stem}", file.metadata.num_rows):
             texts = [_format(formatter, row) for row in batch.to_pylist()]
-            problems.update(t["problem"] for t in texts if t["problem"])
+            problems.update(t["problem"] for t in texts if "problem" in t)
             writer.write_batch(pa.RecordBatch.from_pylist(texts, TEXT))
             rows += len(texts)
     return {"rows": rows, "problems": dict(sorted(problems.items()))}
@@ -41,8 +41,11 @@ def format_shard(settings: dict, records: Path, model: Path, output: Path) -> di
 def _format(formatter: Formatter, row: dict) -> dict:
     place = {name: row[name] for name in ("id", "source", "file", "line")}
     try:
-        text, spans = formatter.format(row)
+        text, spans, literals = formatter.format(row)
     except Problem as problem:
-        return {**place, "text": None, "spans": None, "problem": str(problem)}
-    spans = [{"start": start, "end": end} for start, end in spans]
-    return {**place, "text": text, "spans": spans, "problem": None}
+        return {**place, "problem": str(problem)}
+    return {**place, "text": text, "spans": _places(spans), "literals": _places(literals)}
+
+
+def _places(spans: list[tuple[int, int]]) -> list[dict]:
+    return [{"start": start, "end": end} for start, end in spans]

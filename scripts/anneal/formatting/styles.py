@@ -6,10 +6,10 @@ its end token, nothing else.
 
 import jinja2
 
+from anneal.formatting.literals import Spans, hidden, hide, shown
 from anneal.formatting.template import ChatTemplate
+from anneal.records import FIELDS
 from anneal.tokenizer import Tokenizer
-
-Spans = list[tuple[int, int]]
 
 # The prompt of Stanford Alpaca (github.com/tatsu-lab/stanford_alpaca), to the letter.
 ALPACA = (
@@ -35,13 +35,19 @@ class Formatter:
         self.style, self.system, self.tokenizer = style, system, tokenizer
         self.template = ChatTemplate(tokenizer) if style == "chat" else None
 
-    def format(self, row: dict) -> tuple[str, Spans]:
-        """Text and supervised spans of one record.
+    def format(self, row: dict) -> tuple[str, Spans, Spans]:
+        """Text, supervised spans, and the spans of control tokens that are only text.
 
         Raises:
             Problem: the record does not fit the style or the template.
         """
-        self._refuse_control_tokens(row)
+        names = hide(_texts(row), self.tokenizer.control)
+        if not names:
+            return *self._format(row), []
+        text, spans = self._format(_hidden(row, names))
+        return shown(text, spans, names)
+
+    def _format(self, row: dict) -> tuple[str, Spans]:
         if self.style == "chat":
             return self._chat(messages(row, self.system))
         prompt, response = self._plain(row)
@@ -92,12 +98,6 @@ class Formatter:
         at, minus_length = min(ends)
         return at - minus_length
 
-    def _refuse_control_tokens(self, row: dict) -> None:
-        texts = [t["content"] for t in row["messages"]] if "messages" in row else _fields(row)
-        for token in self.tokenizer.control:
-            if any(token in text for text in texts):
-                raise Problem(f"control_token_in_text: {token}")
-
 
 def messages(row: dict, system: str | None) -> list[dict]:
     """The conversation of a record; `system` is put first where there is no system message."""
@@ -115,5 +115,14 @@ def user_text(row: dict) -> str:
     return f"{row['instruction']}\n\n{row['input']}" if row["input"] else row["instruction"]
 
 
-def _fields(row: dict) -> list[str]:
-    return [row["instruction"], row["input"], row["output"]]
+def _texts(row: dict) -> list[str]:
+    if "messages" in row:
+        return [turn["content"] for turn in row["messages"]]
+    return [row[name] for name in FIELDS["instruction"]]
+
+
+def _hidden(row: dict, names: dict[str, str]) -> dict:
+    if "messages" in row:
+        turns = [{**t, "content": hidden(t["content"], names)} for t in row["messages"]]
+        return {**row, "messages": turns}
+    return {**row, **{name: hidden(row[name], names) for name in FIELDS["instruction"]}}

@@ -2,7 +2,7 @@
 
 A token is learned if its characters lie inside a supervised span. Where a token reaches across a
 span's edge, the row is encoded again piece by piece, as a model sees it: first the prompt, then
-the response.
+the response. Control tokens that somebody typed are pieces too, and encoded as plain text.
 """
 
 from itertools import pairwise
@@ -39,29 +39,40 @@ class Encoder:
         if row["problem"]:
             return {**place, **_nothing(row["problem"])}
         spans = [(s["start"], s["end"]) for s in row["spans"]]
-        ids, learned = self._ids(row["text"], spans, encoding)
+        literals = {(s["start"], s["end"]) for s in row["literals"] or ()}
+        ids, learned = self._ids(row["text"], spans, literals, encoding)
         self._check(row, ids, learned)
         return {**place, **self._fitted(ids, learned)}
 
-    def _ids(self, text: str, spans, encoding) -> tuple[np.ndarray, np.ndarray]:
+    def _ids(self, text: str, spans, literals, encoding) -> tuple[np.ndarray, np.ndarray]:
+        if literals:
+            return self._by_segment(text, spans, literals)
         offsets = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
         starts, ends = offsets[:, 0], offsets[:, 1]
         for edge in {edge for span in spans for edge in span}:
             if ((starts < edge) & (edge < ends)).any():
-                return self._by_segment(text, spans)
+                return self._by_segment(text, spans, literals)
         learned = np.zeros(len(starts), dtype=bool)
         for start, end in spans:
             learned |= (starts >= start) & (ends <= end)
         return np.array(encoding.ids, dtype=np.int32), learned
 
-    def _by_segment(self, text: str, spans) -> tuple[np.ndarray, np.ndarray]:
+    def _by_segment(self, text: str, spans, literals) -> tuple[np.ndarray, np.ndarray]:
         self.resegmented += 1
-        edges = [0, *(edge for span in spans for edge in span), len(text)]
-        pieces = [text[a:b] for a, b in pairwise(edges)]
-        encoded = self.tokenizer.backend.encode_batch(pieces, add_special_tokens=False)
-        ids = [np.array(e.ids, dtype=np.int32) for e in encoded]
-        learned = [np.full(len(part), i % 2 == 1) for i, part in enumerate(ids)]
+        edges = {0, len(text), *(edge for span in (*spans, *literals) for edge in span)}
+        ids, learned = [], []
+        for start, end in pairwise(sorted(edges)):
+            ids.append(self._piece(text[start:end], (start, end) in literals))
+            inside = any(a <= start and end <= b for a, b in spans)
+            learned.append(np.full(len(ids[-1]), inside))
         return np.concatenate(ids), np.concatenate(learned)
+
+    def _piece(self, text: str, literal: bool) -> np.ndarray:
+        backend = self.tokenizer.backend
+        backend.encode_special_tokens = literal
+        ids = backend.encode(text, add_special_tokens=False).ids
+        backend.encode_special_tokens = False
+        return np.array(ids, dtype=np.int32)
 
     def _check(self, row: dict, ids: np.ndarray, learned: np.ndarray) -> None:
         where = f"{row['file']}:{row['line']}"
