@@ -29,8 +29,9 @@ CHAT = {
 }
 
 
-def formatter(tmp_path, template=CHATML, style="chat", system=None):
-    return Formatter(style, system, Tokenizer(make_tokenizer(tmp_path / "t", template)))
+def formatter(tmp_path, template=CHATML, style="chat", system=None, roles="fold", file=None):
+    settings = {"style": style, "system": system, "strict_roles": roles, "template_file": file}
+    return Formatter(settings, Tokenizer(make_tokenizer(tmp_path / "t", template)))
 
 
 def learned(text, spans):
@@ -91,8 +92,7 @@ def test_a_model_without_chat_template_is_refused_at_once_with_the_key_to_set(tm
 @pytest.mark.parametrize(
     ("template", "row", "reason"),
     [
-        (STRICT, {"messages": [{"role": "system", "content": "s"}]}, "template_refused: no system"),
-        (CHATML, {"messages": [{"role": "user", "content": "s"}]}, "no_assistant_turn"),
+        (CHATML, {"messages": [{"role": "user", "content": "s"}]}, "last_turn_is_not"),
         (CHATML.replace("message['content']", "message['content'] | upper"), ROW, None),
         (
             CHATML.replace("message['content']", "message['content'] | upper"),
@@ -124,3 +124,62 @@ def test_a_template_cannot_reach_python(tmp_path):
     template = "{{ messages.__class__.__mro__[1].__subclasses__() }}"
     with pytest.raises(Problem, match="template_refused"):
         formatter(tmp_path, template).format(CHAT)
+
+
+ALTERNATING = (
+    "{% for m in messages %}"
+    "{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) or m['role'] == 'system' %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}"
+    "{{ '[' + m['role'] + '] ' + m['content'] + eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '[assistant] ' }}{% endif %}"
+)
+
+
+def turns(*pairs):
+    return {"messages": [{"role": role, "content": content} for role, content in pairs]}
+
+
+def test_what_a_strict_template_refuses_is_folded_and_nothing_is_lost(tmp_path):
+    style = formatter(tmp_path, ALTERNATING)
+    row = turns(("system", "Be kind."), ("user", "a"), ("user", "b"), ("assistant", "c"))
+    text, spans, _ = style.format(row)
+    assert text.startswith("[user] Be kind.\n\na\n\nb<|im_end|>[assistant] c")
+    assert learned(text, spans) == ["c<|im_end|>"]
+    assert style.folded == 1
+
+
+def test_by_policy_it_is_set_aside_instead(tmp_path):
+    row = turns(("system", "Be kind."), ("user", "a"), ("assistant", "c"))
+    with pytest.raises(Problem, match="template_refused: roles must alternate"):
+        formatter(tmp_path, ALTERNATING, roles="reject").format(row)
+
+
+def test_a_conversation_that_opens_with_the_assistant_is_set_aside(tmp_path):
+    row = turns(("assistant", "hi"), ("user", "a"), ("assistant", "c"))
+    with pytest.raises(Problem, match="template_refused"):
+        formatter(tmp_path, ALTERNATING).format(row)
+
+
+def test_a_prompt_template_of_the_users_own(tmp_path):
+    file = tmp_path / "prompt.jinja"
+    file.write_text("Q: {{ instruction }} ({{ category }})\nA: ")
+    text, spans, _ = formatter(tmp_path, style="template", file=str(file)).format(
+        {**ROW, "category": "sum"}
+    )
+    assert text == "Q: Add. (sum)\nA: 2<|im_end|>"
+    assert learned(text, spans) == ["2<|im_end|>"]
+
+
+def test_a_prompt_template_with_an_unknown_name_is_a_problem_and_a_broken_one_an_error(tmp_path):
+    file = tmp_path / "prompt.jinja"
+    file.write_text("{{ instruktion }}")
+    with pytest.raises(Problem, match="template_refused: 'instruktion' is undefined"):
+        formatter(tmp_path, style="template", file=str(file)).format(ROW)
+    file.write_text("ok\n{{ instruction ")
+    with pytest.raises(UserError, match=r"prompt\.jinja:2"):
+        formatter(tmp_path, style="template", file=str(file))
+
+
+def test_raw_text_is_learned_from_its_first_to_its_end_token(tmp_path):
+    text, spans, _ = formatter(tmp_path).format({"text": "Once upon a time."})
+    assert learned(text, spans) == ["Once upon a time.<|im_end|>"]

@@ -1,5 +1,7 @@
 """Splitting: decided by the prompt's hash, counted without a gap, gated before training."""
 
+import json
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +13,7 @@ from anneal.errors import UserError
 from anneal.records import DROP, REJECT
 from anneal.splitting.assign import assign
 from anneal.splitting.gates import check_gates, funnel, gates, split_table
+from anneal.splitting.groups import Groups
 from anneal.splitting.ledger import check_reject_share, decide
 from anneal.splitting.overlap import cross_split_pairs
 
@@ -101,6 +104,42 @@ def test_absent_strata_are_shown_as_zero(tmp_path):
     table = split_table(ledger)
     assert sum(table["strata"]["none"].values()) == 1
     assert set(table["strata"]["none"]) == {"train", "eval", "test"}
+
+
+def row(line: int, prompt: str, **extra) -> dict:
+    place = {"source": "s", "file": "f", "line": line}
+    return {**place, "prompt_key": prompt, "extra": json.dumps(extra)}
+
+
+def test_rows_of_a_named_group_stay_together():
+    groups = Groups({**SPLIT, "group_by": ["thread"]})
+    rows = [row(i, f"prompt {i}", thread=i % 7) for i in range(200)]
+    sides = [groups.side(r) for r in rows]
+    by_thread = [{sides[i] for i in range(t, 200, 7)} for t in range(7)]
+    assert all(len(found) == 1 for found in by_thread)
+
+
+def test_a_missing_group_value_groups_nothing():
+    groups = Groups({**SPLIT, "group_by": ["thread"]})
+    sides = [groups.side(row(i, f"prompt {i}", thread=None)) for i in range(100)]
+    assert len(set(sides)) > 1
+
+
+def test_a_row_that_would_join_two_splits_is_set_aside_and_moves_nothing():
+    groups = Groups({**SPLIT, "group_by": ["thread"]})
+    sides = {i: groups.side(row(i, f"prompt {i}", thread=i)) for i in range(100)}
+    train = next(i for i in sides if sides[i] == "train")
+    test = next(i for i in sides if sides[i] == "test")
+    assert groups.side(row(200, f"prompt {train}", thread=test)) is None
+    assert groups.side(row(201, f"prompt {train}")) == "train"
+    assert groups.side(row(202, f"prompt {test}")) == "test"
+
+
+def test_near_duplicates_that_were_kept_follow_the_earliest():
+    groups = Groups(SPLIT)
+    sides = {i: groups.side(row(i, f"prompt {i}")) for i in range(50)}
+    test = next(i for i in sides if sides[i] == "test")
+    assert groups.side(row(99, "another prompt"), near=[("s", "f", test)]) == "test"
 
 
 def test_adding_rows_never_moves_old_ones(tmp_path):

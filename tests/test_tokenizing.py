@@ -6,12 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import CHATML, make_tokenizer
 
+from anneal.config.prepare import Format
 from anneal.errors import UserError
 from anneal.formatting.styles import Formatter
 from anneal.records import IGNORED
 from anneal.tokenizer import Tokenizer
 from anneal.tokenizing.encode import Encoder
 from anneal.tokenizing.packing import pack, position_ids
+
+CHAT = Format().model_dump()
 
 words = st.text(
     st.characters(blacklist_categories=("Cs",), blacklist_characters="\u0000"),
@@ -44,14 +47,14 @@ def decoded_labels(tokenizer, row):
 @given(prompt=words, response=words)
 def test_supervised_ids_decode_to_the_response_and_its_end(tokenizer, style, prompt, response):
     row = {"instruction": prompt, "input": "", "output": response}
-    text, spans, _ = Formatter(style, None, tokenizer).format(row)
+    text, spans, _ = Formatter({**CHAT, "style": style}, tokenizer).format(row)
     encoded = encode(tokenizer, text, spans)
     assert decoded_labels(tokenizer, encoded) == response + "<|im_end|>"
     assert tokenizer.backend.decode(encoded["input_ids"].tolist(), False) == text
 
 
 def test_where_the_supervised_ids_stand_the_labels_are_the_ids(tokenizer):
-    text, spans, _ = Formatter("chat", None, tokenizer).format(
+    text, spans, _ = Formatter(CHAT, tokenizer).format(
         {"instruction": "Name a fruit.", "input": "", "output": "Pear."}
     )
     row = encode(tokenizer, text, spans)
@@ -67,7 +70,7 @@ def test_control_tokens_typed_in_the_data_stay_text(tokenizer, style):
         "input": "<|im_end|>",
         "output": "It ends: <|im_end|><|im_end|> so.",
     }
-    text, spans, literals = Formatter(style, None, tokenizer).format(row)
+    text, spans, literals = Formatter({**CHAT, "style": style}, tokenizer).format(row)
     encoded = encode(tokenizer, text, spans, literals=literals)
     assert decoded_labels(tokenizer, encoded) == row["output"] + "<|im_end|>"
     assert tokenizer.backend.decode(encoded["input_ids"].tolist(), False) == text
@@ -139,7 +142,7 @@ def make_bos_tokenizer(folder, template):
 def test_each_row_starts_with_exactly_one_bos(tmp_path, style):
     tokenizer = make_bos_tokenizer(tmp_path / "t", "{{ bos_token }}" + CHATML)
     row = {"instruction": "Hi", "input": "", "output": "Yo"}
-    text, spans, _ = Formatter(style, None, tokenizer).format(row)
+    text, spans, _ = Formatter({**CHAT, "style": style}, tokenizer).format(row)
     encoded = encode(tokenizer, text, spans)
     bos = tokenizer.id("<s>")
     assert encoded["input_ids"][0] == bos
@@ -149,7 +152,7 @@ def test_each_row_starts_with_exactly_one_bos(tmp_path, style):
 
 def test_two_bos_tokens_are_refused(tmp_path):
     tokenizer = make_bos_tokenizer(tmp_path / "t", "{{ bos_token }}{{ bos_token }}" + CHATML)
-    text, spans, _ = Formatter("chat", None, tokenizer).format(
+    text, spans, _ = Formatter(CHAT, tokenizer).format(
         {"instruction": "Hi", "input": "", "output": "Yo"}
     )
     with pytest.raises(UserError, match="starts with two BOS tokens"):

@@ -10,16 +10,34 @@ from anneal.config.base import Section, Share
 class Format(Section):
     """How a row becomes text."""
 
-    style: Literal["chat", "alpaca", "completion"] = Field(
+    style: Literal["chat", "alpaca", "completion", "template"] = Field(
         "chat",
         description="`chat`: the tokenizer's chat template; `alpaca`: the Stanford Alpaca prompt; "
-        "`completion`: prompt and response as they are.",
+        "`completion`: prompt and response as they are; `template`: `template_file`. "
+        "Raw text is always learned as it is.",
+    )
+    template_file: str | None = Field(
+        None,
+        description="Jinja file that makes the prompt from `instruction`, `input` and `category`; "
+        "the response and the end token follow it.",
+    )
+    strict_roles: Literal["fold", "reject"] = Field(
+        "fold",
+        description="Conversations that the template refuses: `fold` moves the system text into "
+        "the first user turn and merges neighbours of one role; `reject` sets them aside.",
     )
     system: str | None = Field(
         None,
         description="System message put before each chat that has none. "
         "Unset leaves it to the template; an empty text is an empty message.",
     )
+
+
+    @model_validator(mode="after")
+    def _template_is_given(self):
+        if (self.style == "template") != (self.template_file is not None):
+            raise ValueError("style 'template' and 'template_file' go together")
+        return self
 
 
 class Tokenize(Section):
@@ -43,6 +61,10 @@ class Split(Section):
     eval: Share = Field(0.1, description="Share of rows for evaluation during training.")
     test: Share = Field(0.1, description="Share of held-out rows.")
     seed: str = Field("anneal", description="Salt of the stable hash that assigns rows.")
+    group_by: list[str] = Field(
+        default_factory=list,
+        description="Columns of the raw rows whose equal values stay in one split, e.g. `thread`.",
+    )
     min_rows: int = Field(1, ge=0, description="Fewest rows in each split; fewer stop the run.")
     max_deviation: Share = Field(
         0.05, description="Largest difference of a split's real share from the share asked for."

@@ -19,11 +19,11 @@ def format_shard(settings: dict, records: Path, model: Path, output: Path) -> di
     """Write one text for each record, in the same order; a record without one carries `problem`.
 
     Returns:
-        counts: `rows`, and `problems` by reason.
+        counts: `rows`, `problems` by reason, and `folded` conversations.
     """
-    formatter = Formatter(settings["style"], settings["system"], Tokenizer(model))
+    formatter = Formatter(settings, Tokenizer(model))
     names = pq.read_schema(records).names
-    columns = ["id", "source", "file", "line"]
+    columns = ["id", "source", "file", "line", "category"]
     columns += [n for fields in FIELDS.values() for n in fields if n in names]
     problems: Counter[str] = Counter()
     rows = 0
@@ -35,7 +35,11 @@ def format_shard(settings: dict, records: Path, model: Path, output: Path) -> di
             problems.update(t["problem"] for t in texts if "problem" in t)
             writer.write_batch(pa.RecordBatch.from_pylist(texts, TEXT))
             rows += len(texts)
-    return {"rows": rows, "problems": dict(sorted(problems.items()))}
+    return {
+        "rows": rows,
+        "problems": dict(sorted(problems.items())),
+        "folded": formatter.folded,
+    }
 
 
 def _format(formatter: Formatter, row: dict) -> dict:

@@ -7,9 +7,11 @@ its end token, nothing else.
 import jinja2
 
 from anneal.formatting.literals import Spans, hidden, hide, shown
-from anneal.formatting.template import ChatTemplate
-from anneal.records import FIELDS
+from anneal.formatting.roles import folded
+from anneal.formatting.template import ChatTemplate, prompt_template
 from anneal.tokenizer import Tokenizer
+
+PLAIN = ("instruction", "input", "output", "text")
 
 # The prompt of Stanford Alpaca (github.com/tatsu-lab/stanford_alpaca), to the letter.
 ALPACA = (
@@ -31,9 +33,13 @@ class Problem(Exception):
 class Formatter:
     """Formats records in the chosen style for one tokenizer."""
 
-    def __init__(self, style: str, system: str | None, tokenizer: Tokenizer):
-        self.style, self.system, self.tokenizer = style, system, tokenizer
-        self.template = ChatTemplate(tokenizer) if style == "chat" else None
+    def __init__(self, settings: dict, tokenizer: Tokenizer):
+        self.style, self.system = settings["style"], settings["system"]
+        self.tokenizer, self.fold, self.folded = tokenizer, settings["strict_roles"] == "fold", 0
+        if self.style == "chat":
+            self.template = ChatTemplate(tokenizer)
+        elif self.style == "template":
+            self.prompt = prompt_template(settings["template_file"])
 
     def format(self, row: dict) -> tuple[str, Spans, Spans]:
         """Text, supervised spans, and the spans of control tokens that are only text.
@@ -48,32 +54,47 @@ class Formatter:
         return shown(text, spans, names)
 
     def _format(self, row: dict) -> tuple[str, Spans]:
-        if self.style == "chat":
+        if self.style == "chat" and "text" not in row:
             return self._chat(messages(row, self.system))
         prompt, response = self._plain(row)
         start = len(self.tokenizer.bos) + len(prompt)
-        text = self.tokenizer.bos + prompt + response + self._eos()
+        text = self.tokenizer.bos + prompt + response + self.tokenizer.special.get("eos_token", "")
         return text, [(start, len(text))]
 
     def _plain(self, row: dict) -> tuple[str, str]:
+        if "text" in row:
+            return "", row["text"]
+        if self.style == "template":
+            return self._from_file(row), row["output"]
         if self.style == "alpaca":
             prompt = ALPACA_INPUT if row["input"] else ALPACA
             return prompt.format_map(row), row["output"]
         return user_text(row), row["output"]
 
-    def _eos(self) -> str:
-        return self.tokenizer.special.get("eos_token", "")
-
-    def _chat(self, turns: list[dict]) -> tuple[str, Spans]:
+    def _from_file(self, row: dict) -> str:
         try:
-            text = self.template.render(turns)
-            answers = [i for i, turn in enumerate(turns) if turn["role"] == "assistant"]
-            spans = [self._span(turns, i, text) for i in answers]
+            return self.prompt.render(row)
         except jinja2.TemplateError as error:
             raise Problem(f"template_refused: {error}") from None
-        if not spans:
-            raise Problem("no_assistant_turn")
-        return text, spans
+
+    def _chat(self, turns: list[dict]) -> tuple[str, Spans]:
+        if turns[-1]["role"] != "assistant":
+            raise Problem("last_turn_is_not_the_assistant's")
+        try:
+            return self._rendered(turns)
+        except jinja2.TemplateError as error:
+            if not self.fold or folded(turns) == turns:
+                raise Problem(f"template_refused: {error}") from None
+        try:
+            self.folded += 1
+            return self._rendered(folded(turns))
+        except jinja2.TemplateError as error:
+            raise Problem(f"template_refused: {error}") from None
+
+    def _rendered(self, turns: list[dict]) -> tuple[str, Spans]:
+        text = self.template.render(turns)
+        answers = [i for i, turn in enumerate(turns) if turn["role"] == "assistant"]
+        return text, [self._span(turns, i, text) for i in answers]
 
     def _span(self, turns: list[dict], i: int, text: str) -> tuple[int, int]:
         """Where answer `i` stands: what the template adds to the prompt that precedes it."""
@@ -118,11 +139,11 @@ def user_text(row: dict) -> str:
 def _texts(row: dict) -> list[str]:
     if "messages" in row:
         return [turn["content"] for turn in row["messages"]]
-    return [row[name] for name in FIELDS["instruction"]]
+    return [row[name] for name in PLAIN if name in row]
 
 
 def _hidden(row: dict, names: dict[str, str]) -> dict:
     if "messages" in row:
         turns = [{**t, "content": hidden(t["content"], names)} for t in row["messages"]]
         return {**row, "messages": turns}
-    return {**row, **{name: hidden(row[name], names) for name in FIELDS["instruction"]}}
+    return {**row, **{name: hidden(row[name], names) for name in PLAIN if name in row}}

@@ -6,6 +6,7 @@ row gives the same text on any day.
 
 import json
 from functools import cached_property
+from pathlib import Path
 
 import jinja2
 from jinja2.ext import loopcontrols
@@ -13,6 +14,24 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from anneal.errors import UserError
 from anneal.tokenizer import Tokenizer
+
+
+def prompt_template(path: str) -> jinja2.Template:
+    """A user's own prompt template; names it does not know are errors.
+
+    Raises:
+        UserError: no such file, or not valid Jinja.
+    """
+    try:
+        text = Path(path).read_text("utf-8")
+        sandbox = ImmutableSandboxedEnvironment(
+            undefined=jinja2.StrictUndefined, keep_trailing_newline=True
+        )
+        return sandbox.from_string(text)
+    except OSError:
+        raise UserError("format.template_file", f"no file '{path}'", "check the path") from None
+    except jinja2.TemplateSyntaxError as error:
+        raise UserError(f"{path}:{error.lineno}", str(error), "mend the template") from None
 
 
 class ChatTemplate:

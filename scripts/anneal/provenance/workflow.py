@@ -103,7 +103,9 @@ class Steps:
         return {}, {}
 
     def _format_shard(self, dataset: str, model: str, shard: str):
-        return self.config.datasets[dataset].format.model_dump(), {}
+        settings = self.config.datasets[dataset].format.model_dump()
+        file = settings["template_file"]
+        return settings, {"template_file": self._digest(Path(file))} if file else {}
 
     def _tokenize_shard(self, dataset: str, model: str, shard: str):
         tokenize = self.config.datasets[dataset].tokenize

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from anneal.errors import UserError
 from anneal.records import PLACE
-from anneal.splitting.assign import assign
+from anneal.splitting.groups import JOINS, Groups, place
 
 LEDGER = pa.schema(
     [
@@ -24,7 +24,7 @@ LEDGER = pa.schema(
         ("prompt_key", pa.string()),
     ]
 )
-COLUMNS = ["id", "source", "file", "line", "category", "prompt_key"]
+COLUMNS = ["id", "source", "file", "line", "category", "prompt_key", "extra"]
 
 
 def decide(shards: list[Path], rejects: list[Path], drops: Path, split: dict) -> pa.Table:
@@ -35,10 +35,10 @@ def decide(shards: list[Path], rejects: list[Path], drops: Path, split: dict) ->
         drops: result of `select_rows`.
         split: the `split` section.
     """
-    dropped = {(d["file"], d["line"]): d for d in pq.read_table(drops).to_pylist()}
-    rows: list[dict] = []
+    dropped = {place(drop): drop for drop in pq.read_table(drops).to_pylist()}
+    groups, rows = Groups(split), []
     for shard, refused in zip(shards, rejects, strict=True):
-        decided = [_decided(row, dropped, split) for row in _rows(shard)]
+        decided = [_decided(row, dropped, groups) for row in _rows(shard)]
         decided += [_rejected(row) for row in pq.read_table(refused).to_pylist()]
         rows += sorted(decided, key=lambda row: row["line"])
     return pa.Table.from_pylist(rows, LEDGER)
@@ -66,11 +66,13 @@ def _rows(shard: Path) -> Iterator[dict]:
         yield from batch.to_pylist()
 
 
-def _decided(row: dict, dropped: dict, split: dict) -> dict:
-    if drop := dropped.get((row["file"], row["line"])):
+def _decided(row: dict, dropped: dict, groups: Groups) -> dict:
+    if drop := dropped.get(place(row)):
         reason = {name: drop[name] for name in ("rule", "value", "kept_id")}
         return {**row, "status": "dropped", **reason}
-    side = assign(row["prompt_key"], split["seed"], split["train"], split["eval"])
+    side = groups.side(row)
+    if side is None:
+        return {**row, "status": "dropped", "rule": JOINS}
     return {**row, "status": "kept", "split": side}
 
 

@@ -13,6 +13,7 @@ from anneal.arrow_dataset import read_arrow_dataset, write_arrow_dataset
 from anneal.errors import UserError
 from anneal.provenance.files import whole_folder
 from anneal.splitting.assign import SPLITS
+from anneal.splitting.groups import place
 from anneal.tokenizing.packing import pack, position_ids
 
 SEQUENCE = pa.schema(
@@ -57,16 +58,11 @@ def write_splits(tokens: list[Path], ledger: Path, settings: dict, folder: Path)
 
 def _split_of(table: pa.Table, ledger: Path) -> np.ndarray:
     """Split of each tokenized row; empty for rows that were dropped."""
-    kept = pq.read_table(ledger, columns=["file", "line", "split"])
-    side = dict(
-        zip(
-            zip(kept["file"].to_pylist(), kept["line"].to_pylist(), strict=True),
-            kept["split"].to_pylist(),
-            strict=True,
-        )
-    )
-    places = zip(table["file"].to_pylist(), table["line"].to_pylist(), strict=True)
-    return np.array([side.get(place) or "" for place in places], dtype="U5")
+    columns = ["source", "file", "line"]
+    kept = pq.read_table(ledger, columns=[*columns, "split"]).to_pylist()
+    side = {place(row): row["split"] for row in kept}
+    rows = table.select(columns).to_pylist()
+    return np.array([side.get(place(row)) or "" for row in rows], dtype="U5")
 
 
 def _write(table: pa.Table, rows: np.ndarray, settings: dict, name: str, folder: Path) -> dict:
