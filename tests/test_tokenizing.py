@@ -121,6 +121,24 @@ def test_a_response_that_is_cut_short_learns_no_false_end(tokenizer):
     assert "<|im_end|>" not in decoded_labels(tokenizer, row)
 
 
+def test_cutting_the_beginning_keeps_the_whole_response(tokenizer):
+    text = LONG + "yes<|im_end|>"
+    row = encode(tokenizer, text, [(len(LONG), len(text))], 20, "left")
+    assert row["length"] == 20
+    assert decoded_labels(tokenizer, row) == "yes<|im_end|>"
+
+
+def test_a_long_text_becomes_several_rows_that_join_to_the_whole(tokenizer):
+    text = "Once upon a time there was a river. " * 10 + "<|im_end|>"
+    rows = Encoder(tokenizer, 32, "split").encode([text_row(text, [(0, len(text))])])
+    assert len(rows) > 3
+    assert max(row["length"] for row in rows) == 32
+    ids = np.concatenate([row["input_ids"] for row in rows]).tolist()
+    assert tokenizer.backend.decode(ids, skip_special_tokens=False) == text
+    assert {row["line"] for row in rows} == {3}
+    assert all(row["labels"][0] == IGNORED for row in rows)
+
+
 def test_an_empty_mask_is_an_error_that_names_the_row(tokenizer):
     with pytest.raises(UserError, match=r"f\.jsonl:3: no token of this row would be learned"):
         encode(tokenizer, "Hello", [])

@@ -31,7 +31,9 @@ class Dataset(Section):
     tokenize: Tokenize = Field(default_factory=Tokenize, description="Token form.")
 
     @model_validator(mode="after")
-    def _style_fits_the_kind(self):
+    def _settings_fit_the_kind(self):
+        if self.kind != "text" and self.tokenize.truncation == "split":
+            raise ValueError("tokenize.truncation 'split' would tear prompts from responses")
         if self.kind == "chat" and self.format.style != "chat":
             raise ValueError(f"format.style '{self.format.style}' cannot show a conversation")
         return self

@@ -32,7 +32,6 @@ class Format(Section):
         "Unset leaves it to the template; an empty text is an empty message.",
     )
 
-
     @model_validator(mode="after")
     def _template_is_given(self):
         if (self.style == "template") != (self.template_file is not None):
@@ -44,10 +43,11 @@ class Tokenize(Section):
     """How text becomes token ids, and what is learned from them."""
 
     max_length: int = Field(512, ge=8, description="Longest sequence, in tokens.")
-    truncation: Literal["drop", "right"] = Field(
+    truncation: Literal["drop", "right", "left", "split"] = Field(
         "drop",
         description="Rows that are too long: `drop` counts and drops them; `right` cuts the "
-        "response's end, without a false end token, and drops rows that lose all of it.",
+        "response's end, without a false end token, and drops rows that lose all of it; `left` "
+        "cuts the prompt's beginning; `split` makes several rows of it (raw text only).",
     )
     packing: bool = Field(
         True, description="Pack several rows into one sequence; rows do not see each other."

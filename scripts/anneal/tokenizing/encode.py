@@ -13,13 +13,15 @@ from anneal.errors import UserError
 from anneal.records import IGNORED
 from anneal.tokenizer import Tokenizer
 
+CUT_AWAY = "response_cut_away"
+
 
 class Encoder:
     """Encodes rows of `records.TEXT` into rows of `records.TOKENS`.
 
     Args:
         max_length: longest row in tokens.
-        truncation: `drop` or `right`, see the configuration.
+        truncation: `drop`, `right`, `left` or `split`, see the configuration.
     """
 
     def __init__(self, tokenizer: Tokenizer, max_length: int, truncation: str):
@@ -29,20 +31,21 @@ class Encoder:
         self.resegmented = 0
 
     def encode(self, rows: list[dict]) -> list[dict]:
-        """Rows with `input_ids`, `labels`, `length`, `supervised` and `problem`."""
+        """Tokenized rows, in order: one for each text, or more where `split` cuts it."""
         texts = [row["text"] or "" for row in rows]
         encodings = self.tokenizer.backend.encode_batch(texts, add_special_tokens=False)
-        return [self._row(row, encoding) for row, encoding in zip(rows, encodings, strict=True)]
+        pairs = zip(rows, encodings, strict=True)
+        return [made for row, encoding in pairs for made in self._rows(row, encoding)]
 
-    def _row(self, row: dict, encoding) -> dict:
+    def _rows(self, row: dict, encoding) -> list[dict]:
         place = {name: row[name] for name in ("id", "source", "file", "line")}
         if row["problem"]:
-            return {**place, **_nothing(row["problem"])}
+            return [{**place, **_nothing(row["problem"])}]
         spans = [(s["start"], s["end"]) for s in row["spans"]]
         literals = {(s["start"], s["end"]) for s in row["literals"] or ()}
         ids, learned = self._ids(row["text"], spans, literals, encoding)
         self._check(row, ids, learned)
-        return {**place, **self._fitted(ids, learned)}
+        return [{**place, **made} for made in self._fitted(ids, learned)]
 
     def _ids(self, text: str, spans, literals, encoding) -> tuple[np.ndarray, np.ndarray]:
         if literals:
@@ -82,22 +85,39 @@ class Encoder:
             do = "remove the BOS from the template"
             raise UserError(where, "the row starts with two BOS tokens", do)
 
-    def _fitted(self, ids: np.ndarray, learned: np.ndarray) -> dict:
-        if len(ids) > self.max_length:
-            if self.truncation == "drop":
-                return _nothing("too_long")
-            ids, learned = ids[: self.max_length], learned[: self.max_length]
-            if not learned.any():
-                return _nothing("response_cut_away")
-        labels = np.where(learned, ids, IGNORED).astype(np.int32)
-        labels[0] = IGNORED
-        return {
-            "input_ids": ids,
-            "labels": labels,
-            "length": len(ids),
-            "supervised": int((labels != IGNORED).sum()),
-            "problem": None,
-        }
+    def _fitted(self, ids: np.ndarray, learned: np.ndarray) -> list[dict]:
+        """The row if it fits, or what the truncation policy makes of it."""
+        if len(ids) <= self.max_length:
+            return [_made(ids, learned)]
+        if self.truncation == "drop":
+            return [_nothing("too_long")]
+        if self.truncation == "split":
+            cuts = range(0, len(ids), self.max_length)
+            parts = [slice(at, at + self.max_length) for at in cuts]
+            return [_made(ids[part], learned[part]) for part in parts]
+        kept = (
+            slice(self.max_length) if self.truncation == "right" else self._without_beginning(ids)
+        )
+        return [_made(ids[kept], learned[kept]) if learned[kept].any() else _nothing(CUT_AWAY)]
+
+    def _without_beginning(self, ids: np.ndarray) -> np.ndarray:
+        """Positions of the last tokens; a BOS stays at the front."""
+        last = np.arange(len(ids) - self.max_length, len(ids))
+        if self.starts_with_bos and ids[0] == self.bos:
+            last[0] = 0
+        return last
+
+
+def _made(ids: np.ndarray, learned: np.ndarray) -> dict:
+    labels = np.where(learned, ids, IGNORED).astype(np.int32)
+    labels[0] = IGNORED
+    return {
+        "input_ids": ids,
+        "labels": labels,
+        "length": len(ids),
+        "supervised": int((labels != IGNORED).sum()),
+        "problem": None,
+    }
 
 
 def _nothing(problem: str) -> dict:

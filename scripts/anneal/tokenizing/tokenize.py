@@ -17,7 +17,7 @@ BATCH = 2_000
 
 
 def tokenize_shard(settings: dict, texts: Path, model: Path, folder: Path) -> dict:
-    """Write one row for each text, in the same order; a row that was set aside carries `problem`.
+    """Write the tokenized rows in the order of the texts; what was set aside carries `problem`.
 
     Returns:
         counts: `rows`, `tokens`, `supervised`, `problems` by reason, `resegmented` rows.
