@@ -146,6 +146,12 @@ def test_a_resumed_run_ends_with_the_bytes_of_an_undisturbed_one(tiny_model, spl
     assert [p.name for p in (kept / "checkpoints").glob("broken-*")] == ["broken-checkpoint-4.0"]
 
 
+def test_length_grouping_trains_on_unpacked_rows(tiny_model, splits, tmp_path):
+    given = settings(train_sampling_strategy="group_by_length", max_steps=2)
+    facts = train(given, tiny_model, splits, tmp_path / "c", tmp_path / "run", "none")
+    assert facts["steps"] == 2
+
+
 def test_what_is_saved_opens_with_peft_alone(tiny_model, splits, tmp_path):
     from peft import PeftModel
     from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -43,7 +43,7 @@ def make_tokenizer(folder: Path, template: str | None = CHATML, **special: str) 
     return folder
 
 
-def make_model(folder: Path, attention: str = "sdpa"):
+def make_model(folder: Path, tied: bool = True):
     """A random two-layer Llama of about 50,000 weights, saved beside the tokenizer."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -59,7 +59,7 @@ def make_model(folder: Path, attention: str = "sdpa"):
         max_position_embeddings=256,
         bos_token_id=400,
         eos_token_id=401,
-        tie_word_embeddings=True,
+        tie_word_embeddings=tied,
     )
     model = LlamaForCausalLM(config)
     model.save_pretrained(folder)

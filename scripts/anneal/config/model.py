@@ -1,8 +1,12 @@
 """Section `models`: base models."""
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from anneal.config.base import Section
+
+SpecialToken = Literal["bos_token", "eos_token", "pad_token", "unk_token"]
 
 
 class Model(Section):
@@ -19,6 +23,16 @@ class Model(Section):
         None,
         description="Jinja file that replaces the model's chat template; it is saved with every "
         "model trained from this one.",
+    )
+
+    special_tokens: dict[SpecialToken, str] = Field(
+        default_factory=dict,
+        description="Special tokens to set, e.g. `pad_token: <pad>`; new ones get new embedding "
+        "rows. Without a pad token the end token pads, which costs no label here.",
+    )
+    add_tokens: list[str] = Field(
+        default_factory=list,
+        description="New tokens; their embedding rows start at the mean of the old ones.",
     )
 
     @model_validator(mode="after")

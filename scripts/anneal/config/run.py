@@ -47,6 +47,11 @@ class Training(Section):
     )
     precision: Literal["fp32", "bf16", "fp16"] = Field("bf16", description="Number format.")
     attention: Literal["sdpa", "eager"] = Field("sdpa", description="Attention implementation.")
+    train_sampling_strategy: Literal["random", "group_by_length"] = Field(
+        "random",
+        description="Order of the sequences; `group_by_length` saves padding where nothing is "
+        "packed.",
+    )
     seed: int = Field(17, ge=0, description="Seed of weights, order and dropout.")
 
 

@@ -11,7 +11,7 @@ from anneal.records import IGNORED
 def load_split(folder: Path, rows: int | None = None) -> datasets.Dataset:
     """Sequences of one split, memory-mapped; only the first `rows` if given."""
     split = datasets.load_from_disk(str(folder))
-    split = split.select_columns(["input_ids", "labels", "position_ids"])
+    split = split.select_columns(["input_ids", "labels", "position_ids", "length"])
     return split.select(range(min(rows, len(split)))) if rows else split
 
 

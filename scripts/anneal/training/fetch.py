@@ -37,6 +37,10 @@ def fetch(model: dict, folder: Path, styles: list[str]) -> None:
         _from_folder(source_folder(model), folder)
     if model["chat_template"]:
         shutil.copyfile(model["chat_template"], folder / "chat_template.jinja")
+    if model["special_tokens"] or model["add_tokens"]:
+        from anneal.training.vocabulary import extend_vocabulary
+
+        extend_vocabulary(folder, model["special_tokens"], model["add_tokens"])
     _check(folder, styles)
 
 
