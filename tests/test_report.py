@@ -83,8 +83,14 @@ def dataset() -> dict:
     rules = {"exact_duplicate": 3, "too_long": 1}
     return {
         "funnel": {
-            "web": {"read": 20, "kept": 14, "rejected": 2, "dropped": 4, "rules": rules},
-            "mail": {"read": 1200, "kept": 1200, "rejected": 0, "dropped": 0, "rules": {}},
+            "web": {
+                **{"read": 20, "kept": 14, "rejected": 2, "dropped": 4},
+                **{"rules": rules, "reasons": {"not JSON: <cut>": 2}},
+            },
+            "mail": {
+                **{"read": 1200, "kept": 1200, "rejected": 0, "dropped": 0},
+                **{"rules": {}, "reasons": {}},
+            },
         },
         "splits": {
             "rows": {"train": 1000, "eval": 100, "test": 114},

@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +41,7 @@ def step(text: str) -> SimpleNamespace:
 def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespace) -> None:
     """Run `main`; a `UserError` becomes one line and exit code 1, anything else goes to the log."""
     _log_to(arguments.log)
+    warnings.simplefilter("ignore", FutureWarning)  # of libraries among themselves
     try:
         main(arguments)
     except UserError as error:

@@ -38,7 +38,8 @@ def _dataset(name: str, data: dict) -> dict:
         "name": name,
         "total": total,
         "sources": [_source(source, counts) for source, counts in data["funnel"].items()],
-        "rules": _rules(data["funnel"]),
+        "rules": _added(data["funnel"], "rules"),
+        "reasons": _added(data["funnel"], "reasons"),
         "splits": data["splits"],
         "gates": data["gates"],
         "pii": data["pii"],
@@ -53,14 +54,14 @@ def _source(name: str, counts: dict) -> dict:
     return {**counts, "name": name, "sum": sum(counts[fate] for fate in FATES)}
 
 
-def _rules(funnel: dict) -> dict[str, int]:
-    names = sorted({rule for counts in funnel.values() for rule in counts["rules"]})
-    return {n: sum(counts["rules"].get(n, 0) for counts in funnel.values()) for n in names}
+def _added(funnel: dict, kind: str) -> dict[str, int]:
+    names = sorted({name for counts in funnel.values() for name in counts[kind]})
+    return {n: sum(counts[kind].get(n, 0) for counts in funnel.values()) for n in names}
 
 
 def _funnel_figure(name: str, total: dict, data: dict) -> Markup:
     label = ", ".join(f"{number(total[key])} {key}" for key in total)
-    bars = list(_funnel_bars(total, _rules(data["funnel"]), data["splits"]["rows"]))
+    bars = list(_funnel_bars(total, _added(data["funnel"], "rules"), data["splits"]["rows"]))
     chart = charts.funnel_chart(f"fig-funnel-{name}", bars, f"Rows of {name}: {label}")
     return Markup(chart)
 
