@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tiny import REPOSITORY
 
-PARTS = ("Snakefile", "rules", "scripts", "profiles")
+PARTS = ("Snakefile", "rules", "scripts", "profiles", "envs")
 
 CONFIG = """\
 project: tiny
