@@ -4,6 +4,7 @@ rule clean_shard:
         current=current("clean_shard", f"{DATA}/clean/{{shard}}.manifest.json"),
     output:
         records=f"{DATA}/clean/{{shard}}.parquet",
+        review=f"{DATA}/clean/{{shard}}.review.json",
         manifest=f"{DATA}/clean/{{shard}}.manifest.json",
     log:
         f"{LOGS}/clean_shard/{{dataset}}/{{shard}}.log",
@@ -13,7 +14,8 @@ rule clean_shard:
         step=step("clean_shard"),
     shell:
         "python scripts/clean_shard.py --step {params.step:q} --log {log:q}"
-        " --records {input.records:q} --output {output.records:q} --manifest {output.manifest:q}"
+        " --records {input.records:q} --output {output.records:q}"
+        " --review {output.review:q} --manifest {output.manifest:q}"
 
 
 rule select_rows:
@@ -22,6 +24,7 @@ rule select_rows:
         current=current("select_rows", f"{DATA}/drops.manifest.json"),
     output:
         drops=f"{DATA}/drops.parquet",
+        contaminated=f"{DATA}/contaminated.parquet",
         manifest=f"{DATA}/drops.manifest.json",
     log:
         f"{LOGS}/select_rows/{{dataset}}.log",
@@ -31,4 +34,5 @@ rule select_rows:
         step=step("select_rows"),
     shell:
         "python scripts/select_rows.py --step {params.step:q} --log {log:q}"
-        " --records {input.records:q} --output {output.drops:q} --manifest {output.manifest:q}"
+        " --records {input.records:q} --output {output.drops:q}"
+        " --contaminated {output.contaminated:q} --manifest {output.manifest:q}"

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 
 from anneal.config.schema import load_config
 from anneal.errors import UserError
-from anneal.provenance.workflow import RunLock, Steps, failures, use_this_python
+from anneal.workflow import RunLock, Steps, failures, use_this_python
 
 use_this_python()
 try:

@@ -15,8 +15,10 @@ def main(arguments) -> None:
     counts = read_shard(step.settings, step.sources, arguments.records, arguments.rejects)
     outputs = [arguments.records, arguments.rejects]
     write_manifest(arguments.manifest, step, {}, outputs, **counts)
+    where = step.sources["file"]
+    if not counts["read"]:
+        cli.log.warning("%s: no rows", where)
     if counts["rejected"]:
-        where = step.sources["file"]
         cli.log.warning("%s: set aside %d of %d rows", where, counts["rejected"], counts["read"])
 
 

@@ -1,5 +1,7 @@
 """Formatting: the template's own text, and spans that hold the response and its end, no more."""
 
+import json
+
 import pytest
 from tiny import CHATML, make_tokenizer
 
@@ -183,3 +185,23 @@ def test_a_prompt_template_with_an_unknown_name_is_a_problem_and_a_broken_one_an
 def test_raw_text_is_learned_from_its_first_to_its_end_token(tmp_path):
     text, spans, _ = formatter(tmp_path).format({"text": "Once upon a time."})
     assert learned(text, spans) == ["Once upon a time.<|im_end|>"]
+
+
+TOOLS = (
+    "{% if tools %}{{ '<|im_start|>system\n' + (tools | tojson) + '<|im_end|>\n' }}{% endif %}"
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] }}"
+    "{% for call in m.tool_calls %}"
+    "{{ '<call>' + call.function.name + (call.function.arguments | tojson) + '</call>' }}"
+    "{% endfor %}{{ '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def test_tools_and_tool_calls_survive_and_the_call_is_learned(tmp_path):
+    call = [{"type": "function", "function": {"name": "add", "arguments": {"a": 1}}}]
+    row = turns(("user", "1+1?"), ("assistant", ""), ("tool", "2"), ("assistant", "Two."))
+    row["messages"][1] |= {"tool_calls": json.dumps(call), "name": None}
+    row["tools"] = json.dumps([{"name": "add"}])
+    text, spans, _ = formatter(tmp_path, TOOLS).format(row)
+    assert text.startswith('<|im_start|>system\n[{"name": "add"}]<|im_end|>')
+    assert learned(text, spans) == ['<call>add{"a": 1}</call><|im_end|>', "Two.<|im_end|>"]

@@ -3,31 +3,16 @@
 import gzip
 import json
 import sqlite3
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from reading import read, read_source, zstd
 
+from anneal.config.sources import Source
 from anneal.errors import UserError
 from anneal.sources.read import read_shard
 from anneal.sources.shards import DigestCache, plan_shards
-
-
-def read(path, tmp_path, kind="instruction", shard_mb=64.0, columns=None, query=None):
-    """(records, rejects, counts) of a whole source, over all its shards."""
-    source = SimpleNamespace(path=str(path), url_env=None, query=query, snapshot="")
-    cache = DigestCache(tmp_path / "digests.json")
-    records, rejects, total = [], [], {"read": 0, "records": 0, "rejected": 0}
-    settings = {"kind": kind, "columns": columns or {}, "query": query}
-    for shard in plan_shards("s", source, shard_mb, cache):
-        good, bad = tmp_path / "good.parquet", tmp_path / "bad.parquet"
-        counts = read_shard(settings, shard.as_source(), good, bad)
-        records += pq.read_table(good).to_pylist()
-        rejects += pq.read_table(bad).to_pylist()
-        total = {name: total[name] + counts[name] for name in total}
-    return records, rejects, total
-
 
 BROKEN = b"""
 {"id":"a1","instruction":"Name a gem.","output":"Opal."}
@@ -54,7 +39,7 @@ def test_broken_lines_are_set_aside_with_line_and_offset(tmp_path):
     ]
     assert "not an object but list" in rejects[1]["reason"]
     assert "Lake" not in str(rejects)
-    assert counts == {"read": 7, "records": 3, "rejected": 4}
+    assert counts == {"read": 7, "records": 3, "rejected": 4, "converted": {}}
 
 
 @pytest.mark.parametrize("shard_mb", [0.00001, 0.00005, 0.0001, 64])
@@ -85,14 +70,7 @@ def test_a_file_with_bom_and_crlf_reads_like_its_plain_twin(tmp_path):
 def test_empty_and_blank_files_have_no_rows(tmp_path, content):
     path = tmp_path / "empty.jsonl"
     path.write_bytes(content)
-    assert read(path, tmp_path) == ([], [], {"read": 0, "records": 0, "rejected": 0})
-
-
-def zstd(content: bytes) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "zstd") as stream:
-        stream.write(content)
-    return sink.getvalue().to_pybytes()
+    assert read(path, tmp_path)[:2] == ([], [])
 
 
 @pytest.mark.parametrize(("compress", "kind"), [(gzip.compress, "gz"), (zstd, "zst")])
@@ -133,6 +111,69 @@ def test_sqlite_is_read_by_query_and_not_written_to(tmp_path):
     ]
     new = {"good.parquet", "bad.parquet"}
     assert (path.read_bytes(), sorted({p.name for p in tmp_path.iterdir()} - new)) == before
+
+
+def test_two_queries_of_one_database_have_places_of_their_own(tmp_path):
+    path = tmp_path / "a.db"
+    with sqlite3.connect(path) as db:
+        db.execute("create table t (text)")
+        db.execute("insert into t values ('a')")
+    files = set()
+    for name in ("first", "second"):
+        source = Source(path=str(path), query="select text from t")
+        shard = plan_shards(name, source, "text", 64, DigestCache(tmp_path / "none"))[0]
+        good = tmp_path / "good.parquet"
+        read_shard({"kind": "text", **source.reading()}, shard.as_source(), good, tmp_path / "bad")
+        files |= set(pq.read_table(good)["file"].to_pylist())
+    assert files == {f"{path}[first]", f"{path}[second]"}
+
+
+def test_text_of_a_database_that_is_not_utf8_costs_its_row(tmp_path):
+    path = tmp_path / "a.db"
+    with sqlite3.connect(path) as db:
+        db.execute("create table t (text, more)")
+        db.execute("insert into t values ('a', 1), (cast(x'ff' as text), 2), ('b', x'ff')")
+        db.execute("insert into t values ('c', cast(x'ff' as text))")
+    records, rejects, _ = read(path, tmp_path, "text", query="select * from t")
+    assert [(r["line"], r["text"]) for r in records] == [(1, "a"), (3, "b")]
+    assert [r["line"] for r in rejects] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        (None, "is not set"),
+        ("no url, s3cr3t", "holds no database URL"),
+        ("oracle+nodriver://a:s3cr3t@h/x", "no database is known as"),
+        ("mysql://a:s3cr3t@h/x", "needs the driver 'MySQLdb'"),
+        ("sqlite:////no/such/s3cr3t.db", "cannot be reached"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_one_clear_error(tmp_path, monkeypatch, url, words):
+    if url:
+        monkeypatch.setenv("NOTES_URL", url)
+    source = Source(url_env="NOTES_URL", query="select 1 as text")
+    with pytest.raises(UserError, match=words) as error:
+        read_source(source, tmp_path, "text")
+    assert str(error.value).startswith("$NOTES_URL: ")
+    assert "s3cr3t" not in str(error.value)
+
+
+def test_a_changed_table_is_noticed_where_a_query_asks_for_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("NOTES_URL", f"sqlite:///{tmp_path}/a.db")
+    db = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    db.execute("create table t (text)")
+    watched = Source(
+        url_env="NOTES_URL", query="select * from t", change_query="select count(*) from t"
+    )
+
+    def digest():
+        return plan_shards("s", watched, "text", 64, DigestCache(tmp_path / "none"))[0].digest
+
+    before = digest()
+    assert digest() == before
+    db.execute("insert into t values ('new')")
+    assert digest() != before
 
 
 def test_a_wrong_query_is_one_clear_error(tmp_path):
@@ -178,9 +219,9 @@ def test_sharegpt_turns_become_messages(tmp_path, jsonl):
     turns = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]
     path = jsonl([{"conversations": turns}, {"messages": [{"role": "robot", "content": "x"}]}])
     records, rejects, _ = read(path, tmp_path, kind="chat")
-    assert records[0]["messages"] == [
-        {"role": "user", "content": "Hi"},
-        {"role": "assistant", "content": "Hello"},
+    assert [(m["role"], m["content"]) for m in records[0]["messages"]] == [
+        ("user", "Hi"),
+        ("assistant", "Hello"),
     ]
     assert "unknown role 'robot'" in rejects[0]["reason"]
 
@@ -188,10 +229,11 @@ def test_sharegpt_turns_become_messages(tmp_path, jsonl):
 def test_appending_a_row_changes_the_last_shard_alone(tmp_path, jsonl):
     rows = [{"instruction": f"question {i}", "output": "answer"} for i in range(100)]
     path = jsonl(rows)
-    source = SimpleNamespace(path=str(path), url_env=None, query=None, snapshot="")
 
     def plan():
-        return plan_shards("s", source, 0.001, DigestCache(tmp_path / "none"))
+        return plan_shards(
+            "s", Source(path=str(path)), "instruction", 0.001, DigestCache(tmp_path / "none")
+        )
 
     before = plan()
     path.write_text(path.read_text() + json.dumps(rows[0]) + "\n")

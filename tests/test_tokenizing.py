@@ -8,11 +8,14 @@ from tiny import CHATML, make_tokenizer
 
 from anneal.config.prepare import Format
 from anneal.errors import UserError
+from anneal.formatting.format import _format
+from anneal.formatting.pairs import format_pair
 from anneal.formatting.styles import Formatter
 from anneal.records import IGNORED
 from anneal.tokenizer import Tokenizer
 from anneal.tokenizing.encode import Encoder
 from anneal.tokenizing.packing import pack, position_ids
+from anneal.tokenizing.pairs import encode_pairs
 
 CHAT = Format().model_dump()
 
@@ -175,6 +178,63 @@ def test_two_bos_tokens_are_refused(tmp_path):
     )
     with pytest.raises(UserError, match="starts with two BOS tokens"):
         encode(tokenizer, text, spans)
+
+
+def user(content):
+    return [{"role": "user", "content": content}]
+
+
+def assistant(content):
+    return [{"role": "assistant", "content": content}]
+
+
+@pytest.mark.parametrize("style", ["chat", "completion"])
+def test_a_pair_keeps_its_whole_prompt_and_two_answers(tokenizer, style):
+    formatter = Formatter({**CHAT, "style": style}, tokenizer)
+    record = {
+        "prompt": user("Name a gem."),
+        "chosen": assistant("Opal."),
+        "rejected": assistant("No."),
+    }
+    place = {"id": "i", "source": "s", "file": "f", "line": 1}
+    row = _format(formatter, {**place, **record})
+    made = encode_pairs(Encoder(tokenizer, 100, "drop"), [{**row, "problem": None}])[0]
+    decode = tokenizer.backend.decode
+    assert "Name a gem." in decode(made["prompt_ids"].tolist(), False)
+    assert decode(made["chosen_ids"].tolist(), False) == "Opal.<|im_end|>"
+    assert decode(made["rejected_ids"].tolist(), False) == "No.<|im_end|>"
+    assert made["length"] == len(made["prompt_ids"]) + max(
+        len(made["chosen_ids"]), len(made["rejected_ids"])
+    )
+
+
+def test_earlier_turns_of_a_pair_are_prompt(tokenizer):
+    formatter = Formatter(CHAT, tokenizer)
+    prompt = user("Hi") + assistant("Hello.") + user("Bye")
+    chosen, rejected = format_pair(
+        formatter, {"prompt": prompt, "chosen": assistant("Ciao."), "rejected": assistant("")}
+    )
+    assert [chosen[0][a:b] for a, b in chosen[1]] == ["Ciao.<|im_end|>"]
+    assert [rejected[0][a:b] for a, b in rejected[1]] == ["<|im_end|>"]
+
+
+def test_a_pair_with_a_problem_or_too_long_says_so(tokenizer):
+    encoder = Encoder(tokenizer, 8, "drop")
+    place = {"id": "i", "source": "s", "file": "f", "line": 1}
+    bad = {**place, "text": None, "spans": None, "literals": None, "rejected": None}
+    record = {"prompt": user("A gem?"), "chosen": assistant("Opal."), "rejected": assistant("No")}
+    long = {**_format(Formatter(CHAT, tokenizer), {**place, **record}), "problem": None}
+    made = encode_pairs(encoder, [{**bad, "problem": "template_refused: x"}, long])
+    assert [row["problem"] for row in made] == ["template_refused: x", "too_long"]
+
+
+def test_a_bare_prompt_ends_where_the_answer_begins_and_learns_nothing(tokenizer):
+    text, spans, literals = Formatter(CHAT, tokenizer).format({"prompt": user("A gem?")})
+    assert text.endswith("<|im_start|>assistant\n")
+    encoder = Encoder(tokenizer, 100, "drop", learns=False)
+    row = encoder.encode([text_row(text, spans, literals)])[0]
+    assert row["supervised"] == 0
+    assert tokenizer.backend.decode(row["input_ids"].tolist(), False) == text
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=60))

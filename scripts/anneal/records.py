@@ -6,17 +6,36 @@ offset. `id` is the digest of its fields as read: equal content has an equal id,
 
 import pyarrow as pa
 
-MESSAGES = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+# `tool_calls` is JSON text, so that the type stays the same whatever the tools take; null if none.
+MESSAGES = pa.list_(
+    pa.struct([(n, pa.string()) for n in ("role", "content", "name", "tool_calls", "tool_call_id")])
+)
 
+# The fields of each kind of record. `tools` is JSON text too. Prompts and answers that were read
+# as plain text are lists of one message. OPTIONAL fields are empty text where they are missing.
 FIELDS: dict[str, dict[str, pa.DataType]] = {
     "instruction": {"instruction": pa.string(), "input": pa.string(), "output": pa.string()},
-    "chat": {"messages": MESSAGES},
+    "chat": {"messages": MESSAGES, "tools": pa.string()},
+    "preference": {"prompt": MESSAGES, "chosen": MESSAGES, "rejected": MESSAGES},
+    "prompts": {"prompt": MESSAGES},
+    "text": {"text": pa.string()},
 }
-OPTIONAL = {"input"}
+OPTIONAL = {"input", "tools"}
 
 PLACE = [("source", pa.string()), ("file", pa.string()), ("line", pa.int64())]
 
 REJECT = pa.schema([*PLACE, ("offset", pa.int64()), ("reason", pa.string())])
+
+MATCH = pa.schema(
+    [
+        ("id", pa.string()),
+        *PLACE,
+        ("task", pa.string()),
+        ("question", pa.int64()),
+        ("coverage", pa.float64()),
+        ("span", pa.string()),
+    ]
+)
 
 DROP = pa.schema(
     [
@@ -25,17 +44,27 @@ DROP = pa.schema(
         ("rule", pa.string()),
         ("value", pa.float64()),
         ("kept_id", pa.string()),
+        ("kept_source", pa.string()),
         ("kept_file", pa.string()),
         ("kept_line", pa.int64()),
     ]
 )
 
+COUNTS = ("chars", "response_chars", "word_count", "stop_words", "curly_braces")
+SHARES = (
+    *("symbol_ratio", "repeated_line_share", "mean_word_length", "symbol_word_ratio"),
+    *("alphabetic_word_share", "bullet_line_share", "ellipsis_line_share", "ended_line_share"),
+    *("short_line_share", "newline_word_ratio", "lorem_ipsum", "duplicate_line_share"),
+    *("duplicate_paragraph_share", "top_2_gram_share", "top_3_gram_share", "top_4_gram_share"),
+    *(f"duplicate_{n}_gram_share" for n in range(5, 11)),
+)
 SCORES = pa.struct(
     [
-        ("chars", pa.int64()),
-        ("response_chars", pa.int64()),
-        ("symbol_ratio", pa.float64()),
-        ("repeated_line_share", pa.float64()),
+        *((name, pa.int64()) for name in COUNTS),
+        *((name, pa.float64()) for name in SHARES),
+        ("script", pa.string()),
+        ("language", pa.string()),
+        ("language_score", pa.float64()),
     ]
 )
 
@@ -44,13 +73,15 @@ IGNORED = -100
 
 SPAN = pa.struct([("start", pa.int64()), ("end", pa.int64())])
 
+# A text with the spans that are learned, and the spans of control tokens that are only text.
+MARKED = [("text", pa.string()), ("spans", pa.list_(SPAN)), ("literals", pa.list_(SPAN))]
+
 TEXT = pa.schema(
     [
         ("id", pa.string()),
         *PLACE,
-        ("text", pa.string()),
-        ("spans", pa.list_(SPAN)),
-        ("literals", pa.list_(SPAN)),
+        *MARKED,
+        ("rejected", pa.struct(MARKED)),
         ("problem", pa.string()),
     ]
 )
@@ -66,6 +97,27 @@ TOKENS = pa.schema(
         ("problem", pa.string()),
     ]
 )
+
+PAIR_TOKENS = pa.schema(
+    [
+        ("id", pa.string()),
+        *PLACE,
+        *((name, pa.list_(pa.int32())) for name in ("prompt_ids", "chosen_ids", "rejected_ids")),
+        ("length", pa.int32()),
+        ("supervised", pa.int32()),
+        ("problem", pa.string()),
+    ]
+)
+
+
+def fields_among(names: list[str]) -> list[str]:
+    """Which columns of a shard are its kind's own fields, each once."""
+    return [n for n in dict.fromkeys(n for kind in FIELDS.values() for n in kind) if n in names]
+
+
+def place(row: dict) -> tuple[str, str, int]:
+    """What names a raw row: source, file and line."""
+    return row["source"], row["file"], row["line"]
 
 
 def record_schema(kind: str) -> pa.Schema:

@@ -7,24 +7,27 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anneal.cleaning.language import language, script
 from anneal.cleaning.normalise import fold, normalise
 from anneal.cleaning.pii import PiiRemover
 from anneal.cleaning.quality import scores
 from anneal.cleaning.similarity import signatures
+from anneal.cleaning.texts import full_text, prompt_and_response, repaired
 from anneal.errors import UserError
 from anneal.progress import progress
 from anneal.provenance.digests import digest_text
 from anneal.provenance.files import whole_file
-from anneal.records import FIELDS, clean_schema
+from anneal.records import clean_schema
 
 BATCH = 5_000
 
 
-def clean_shard(settings: dict, records: Path, output: Path) -> dict:
+def clean_shard(settings: dict, records: Path, output: Path) -> tuple[dict, dict]:
     """Write the cleaned records, one for each record read, in the same order.
 
     Returns:
-        counts: `records`, and `pii` replacements by kind.
+        counts: `records`, and `pii` replacements by kind; and a few masked contexts of each kind
+        for a person to review.
     """
     kind, clean = settings["kind"], settings["clean"]
     remover = PiiRemover(clean["pii"], _key(clean["pii_key_env"]), clean["phone_region"])
@@ -41,22 +44,7 @@ def clean_shard(settings: dict, records: Path, output: Path) -> dict:
                 found.update(row["pii"])
             writer.write_batch(pa.RecordBatch.from_pylist(cleaned, schema))
             rows += len(cleaned)
-    return {"records": rows, "pii": dict(sorted(found.items()))}
-
-
-def full_text(row: dict) -> str:
-    """All text of a record, field after field."""
-    return "\n".join(text for _, text in _parts(row))
-
-
-def prompt_and_response(row: dict) -> tuple[str, str]:
-    """What is given and what is to be learned: the last assistant turn answers all before it."""
-    if "messages" not in row:
-        return f"{row['instruction']}\n{row['input']}", row["output"]
-    turns = row["messages"]
-    last = max((i for i, t in enumerate(turns) if t["role"] == "assistant"), default=len(turns))
-    answer = turns[last]["content"] if last < len(turns) else ""
-    return "\n".join(f"{t['role']}: {t['content']}" for t in turns[:last]), answer
+    return {"records": rows, "pii": dict(sorted(found.items()))}, remover.review
 
 
 def _clean(row: dict, kind: str, remover: PiiRemover, settings: dict) -> dict:
@@ -67,27 +55,21 @@ def _clean(row: dict, kind: str, remover: PiiRemover, settings: dict) -> dict:
         found.update(counts)
         return text
 
-    for name in FIELDS[kind]:
-        value = row[name]
-        if name == "messages":
-            row[name] = [{**turn, "content": repair(turn["content"])} for turn in value]
-        else:
-            row[name] = repair(value)
+    row = repaired(row, kind, repair)
     prompt, response = prompt_and_response(row)
     text = full_text(row)
     return {
         **row,
         "content_key": digest_text(fold(text)),
         "prompt_key": digest_text(fold(prompt)),
-        "scores": scores(text, response),
+        "scores": {**scores(text, response), **_tongue(text, settings["language"])},
         "pii": dict(sorted(found.items())),
     }
 
 
-def _parts(row: dict) -> list[tuple[str, str]]:
-    if "messages" in row:
-        return [(turn["role"], turn["content"]) for turn in row["messages"]]
-    return [(name, row[name]) for name in FIELDS["instruction"]]
+def _tongue(text: str, wanted: bool) -> dict:
+    code, score = language(text) if wanted and text else (None, None)
+    return {"script": script(text), "language": code, "language_score": score}
 
 
 def _key(variable: str | None) -> bytes:

@@ -1,27 +1,37 @@
 """Personal data: found by pattern, confirmed by a check, replaced by a keyed, stable placeholder.
 
 The same value always becomes the same placeholder, so rows keep their meaning; a placeholder
-holds letters only, so a second pass finds nothing in it.
+holds letters only. Passes repeat until one finds nothing, so cleaning twice changes nothing.
 """
 
-import ipaddress
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
 from hashlib import blake2b
 
-import phonenumbers
-from stdnum import iban, luhn
+from anneal.cleaning import pii_numbers, pii_text
 
-EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@(?:[\w-]+\.)+[^\W\d_]{2,24}(?![\w@]|:\S)")
-URL_LOGIN = re.compile(r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)")
-IPV4 = re.compile(r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)")
-IPV6 = re.compile(r"(?<![\w:.])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])")
-IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b")
-CARD = re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-]|\.\d)")
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+PLACEHOLDER = re.compile(r"\[[A-Z_]+_[a-z]{8}\]")
+IN_DOUBT = "_in_doubt"
+SAMPLES, AROUND = 5, 40
 
-Spans = Iterator[tuple[int, int]]
+NUMBERS = frozenset({"iban", "card", "national_id", "phone"})
+# Most texts hold nothing: a few cheap signs tell which finders are worth their time.
+SIGNS = bytes(set(range(256)) - set(b"0123456789.:@"))
+DOTTED = re.compile(rb"\d\.\d{1,3}\.\d{1,3}\.\d")
+CLUSTER = re.compile(r"\d(?:[^\d\n]{0,3}\d){4}")
+OTHER_DIGITS = re.compile("[٠-٩۰-۹०-९০-৯๐-๙０-９]")
+
+FINDERS: dict[str, pii_numbers.Finder] = {
+    "url_credentials": pii_text.url_logins,
+    "email": pii_text.emails,
+    "api_key": pii_text.api_keys,
+    "iban": pii_numbers.ibans,
+    "card": pii_numbers.cards,
+    "national_id": pii_numbers.national_ids,
+    "ip": pii_text.addresses,
+    "phone": pii_numbers.phones,
+}
 
 
 class PiiRemover:
@@ -31,29 +41,45 @@ class PiiRemover:
         kinds: names out of `FINDERS`.
         key: secret bytes; empty makes placeholders that can be confirmed by guessing.
         region: where phone numbers without a country code are read.
+
+    `review` collects a few contexts of each kind, as they are after cleaning.
     """
 
     def __init__(self, kinds: list[str], key: bytes = b"", region: str = "US"):
         self.kinds = [kind for kind in FINDERS if kind in kinds]
         self.key, self.region = key, region
+        self.numbers = NUMBERS.intersection(kinds)
+        self.review: dict[str, list[str]] = {}
 
     def clean(self, text: str) -> tuple[str, Counter[str]]:
-        """The text with placeholders, and how many of each kind were put in."""
-        counts: Counter[str] = Counter()
-        if not any(c.isdigit() or c in "@:" for c in text):
-            return text, counts
-        for kind in self.kinds:
-            text, found = self._replace(kind, text)
-            if found:
-                counts[kind] = found
-        return text, counts
+        """The text with placeholders, and how many of each kind were put in.
 
-    def _replace(self, kind: str, text: str) -> tuple[str, int]:
-        parts, end, found = [], 0, 0
-        for start, stop in FINDERS[kind](text, self.region):
-            parts += [text[end:start], self.placeholder(kind, text[start:stop])]
-            end, found = stop, found + 1
-        return "".join([*parts, text[end:]]) if found else text, found
+        What was replaced without being sure counts as `KIND_in_doubt`.
+        """
+        put_in: list[tuple[str, str]] = []
+        while (result := self._pass(text, put_in)) != text:
+            text = result
+        if not put_in:
+            return text, Counter()
+        self._remember(text, put_in)
+        return text, Counter(name for name, _ in put_in)
+
+    def _pass(self, text: str, put_in: list) -> str:
+        worth = _worth_looking(text, self.numbers)
+        for kind in self.kinds:
+            if kind in worth:
+                text = self._replace(kind, text, put_in)
+        return text
+
+    def _replace(self, kind: str, text: str, put_in: list) -> str:
+        parts, end = [], 0
+        for start, stop, sure in FINDERS[kind](text, self.region):
+            if start >= end:
+                new = self.placeholder(kind, text[start:stop])
+                parts += [text[end:start], new]
+                put_in.append((kind if sure else kind + IN_DOUBT, new))
+                end = stop
+        return "".join([*parts, text[end:]]) if parts else text
 
     def placeholder(self, kind: str, value: str) -> str:
         """`[EMAIL_kqzfbdrw]`: eight letters out of a keyed hash of the bare value."""
@@ -62,52 +88,29 @@ class PiiRemover:
         letters = "".join(ALPHABET[number // 26**i % 26] for i in range(8))
         return f"[{kind.upper()}_{letters}]"
 
-
-def _emails(text: str, _region: str) -> Spans:
-    return (m.span() for m in EMAIL.finditer(text)) if "@" in text else iter(())
-
-
-def _url_logins(text: str, _region: str) -> Spans:
-    return (m.span() for m in URL_LOGIN.finditer(text)) if "://" in text else iter(())
-
-
-def _ibans(text: str, _region: str) -> Spans:
-    return (m.span() for m in IBAN.finditer(text) if iban.is_valid(m.group()))
+    def _remember(self, text: str, put_in: list) -> None:
+        for name, new in put_in:
+            shown = self.review.setdefault(name, [])
+            at = text.find(new)
+            if at >= 0 and len(shown) < SAMPLES:
+                around = text[max(0, at - AROUND) : at + len(new) + AROUND]
+                shown.append(" ".join(around.split()))
 
 
-def _cards(text: str, _region: str) -> Spans:
-    return (m.span() for m in CARD.finditer(text) if luhn.is_valid(re.sub(r"\D", "", m.group())))
-
-
-def _addresses(text: str, _region: str) -> Spans:
-    matches = [*IPV4.finditer(text), *IPV6.finditer(text)]
-    return iter(sorted(m.span() for m in matches if _is_address(m.group())))
-
-
-def _is_address(text: str) -> bool:
-    try:
-        return not ipaddress.ip_address(text).is_unspecified
-    except ValueError:
-        return False
-
-
-def _phones(text: str, region: str) -> Spans:
-    if sum(c.isdigit() for c in text) < 7:
-        return iter(())
-    found = phonenumbers.PhoneNumberMatcher(text, region, phonenumbers.Leniency.POSSIBLE)
-    return ((m.start, m.end) for m in found if _is_phone(m))
-
-
-def _is_phone(match) -> bool:
-    """Written with a country code, or valid in its region: digits alone prove nothing."""
-    return match.raw_string.startswith("+") or phonenumbers.is_valid_number(match.number)
-
-
-FINDERS: dict[str, Callable[[str, str], Spans]] = {
-    "url_credentials": _url_logins,
-    "email": _emails,
-    "iban": _ibans,
-    "card": _cards,
-    "ip": _addresses,
-    "phone": _phones,
-}
+def _worth_looking(text: str, numbers: set[str]) -> set[str]:
+    """Kinds that a text may hold, by the digits and signs in it."""
+    if not text.isascii() and OTHER_DIGITS.search(text):
+        return set(FINDERS)
+    signs = text.encode("utf-8", "surrogatepass").translate(None, SIGNS)
+    if not signs:
+        return set()
+    worth, digits = set(), len(signs.translate(None, b".:@"))
+    if b"@" in signs:
+        worth |= {"email", "url_credentials"}
+    if digits:
+        worth.add("api_key")
+    if DOTTED.search(signs) or signs.count(b":") > 1:
+        worth.add("ip")
+    if digits > 5 and numbers and CLUSTER.search(text):
+        worth |= numbers
+    return worth

@@ -3,7 +3,7 @@
 from pydantic import Field, model_validator
 
 from anneal.config.base import Name, Section, Share
-from anneal.config.clean import Clean, Deduplicate, Filter
+from anneal.config.clean import Clean, Decontaminate, Deduplicate, Filter
 from anneal.config.prepare import Format, Split, Tokenize
 from anneal.config.sources import Kind, Source
 
@@ -13,7 +13,8 @@ class Dataset(Section):
 
     kind: Kind = Field(
         "instruction",
-        description="`instruction`: instruction, input, output; `chat`: messages.",
+        description="`instruction`: instruction, input, output; `chat`: messages, tools; "
+        "`preference`: prompt, chosen, rejected; `prompts`: prompt; `text`: text.",
     )
     sources: dict[Name, Source] = Field(
         min_length=1,
@@ -25,6 +26,9 @@ class Dataset(Section):
     )
     clean: Clean = Field(default_factory=Clean, description="Repair and personal data.")
     filter: Filter = Field(default_factory=Filter, description="Rows to keep.")
+    decontaminate: Decontaminate = Field(
+        default_factory=Decontaminate, description="Rows that give away test questions."
+    )
     deduplicate: Deduplicate = Field(default_factory=Deduplicate, description="Duplicates.")
     split: Split = Field(default_factory=Split, description="Train, eval and test.")
     format: Format = Field(default_factory=Format, description="Text form.")

@@ -6,10 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anneal.formatting.pairs import Formatted, format_pair
 from anneal.formatting.styles import Formatter, Problem
 from anneal.progress import progress
 from anneal.provenance.files import whole_file
-from anneal.records import FIELDS, TEXT
+from anneal.records import TEXT, fields_among
 from anneal.tokenizer import Tokenizer
 
 BATCH = 5_000
@@ -22,9 +23,8 @@ def format_shard(settings: dict, records: Path, model: Path, output: Path) -> di
         counts: `rows`, `problems` by reason, and `folded` conversations.
     """
     formatter = Formatter(settings, Tokenizer(model))
-    names = pq.read_schema(records).names
-    columns = ["id", "source", "file", "line", "category"]
-    columns += [n for fields in FIELDS.values() for n in fields if n in names]
+    fields = fields_among(pq.read_schema(records).names)
+    columns = ["id", "source", "file", "line", "category", *fields]
     problems: Counter[str] = Counter()
     rows = 0
     with whole_file(output) as path, pq.ParquetWriter(path, TEXT, compression="zstd") as writer:
@@ -45,10 +45,17 @@ def format_shard(settings: dict, records: Path, model: Path, output: Path) -> di
 def _format(formatter: Formatter, row: dict) -> dict:
     place = {name: row[name] for name in ("id", "source", "file", "line")}
     try:
-        text, spans, literals = formatter.format(row)
+        if "chosen" not in row:
+            return {**place, **_text(formatter.format(row))}
+        chosen, rejected = format_pair(formatter, row)
+        return {**place, **_text(chosen), "rejected": _text(rejected)}
     except Problem as problem:
         return {**place, "problem": str(problem)}
-    return {**place, "text": text, "spans": _places(spans), "literals": _places(literals)}
+
+
+def _text(formatted: Formatted) -> dict:
+    text, spans, literals = formatted
+    return {"text": text, "spans": _places(spans), "literals": _places(literals)}
 
 
 def _places(spans: list[tuple[int, int]]) -> list[dict]:

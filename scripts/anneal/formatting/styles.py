@@ -4,6 +4,9 @@ Each style returns (text, spans); a span is [start, end) in characters and cover
 its end token, nothing else.
 """
 
+import json
+from functools import partial
+
 import jinja2
 
 from anneal.formatting.literals import Spans, hidden, hide, shown
@@ -12,6 +15,7 @@ from anneal.formatting.template import ChatTemplate, prompt_template
 from anneal.tokenizer import Tokenizer
 
 PLAIN = ("instruction", "input", "output", "text")
+TURNS = ("messages", "prompt")
 
 # The prompt of Stanford Alpaca (github.com/tatsu-lab/stanford_alpaca), to the letter.
 ALPACA = (
@@ -54,12 +58,25 @@ class Formatter:
         return shown(text, spans, names)
 
     def _format(self, row: dict) -> tuple[str, Spans]:
+        if "prompt" in row:
+            return self._prompt(row["prompt"]), []
         if self.style == "chat" and "text" not in row:
-            return self._chat(messages(row, self.system))
+            tools = json.loads(row["tools"]) if row.get("tools") else None
+            return self._chat(messages(row, self.system), tools)
         prompt, response = self._plain(row)
         start = len(self.tokenizer.bos) + len(prompt)
         text = self.tokenizer.bos + prompt + response + self.tokenizer.special.get("eos_token", "")
         return text, [(start, len(text))]
+
+    def _prompt(self, turns: list[dict]) -> str:
+        """A bare prompt, up to where the model begins to answer."""
+        if self.style != "chat":
+            return self.tokenizer.bos + plain(turns)
+        turns = messages({"messages": turns}, self.system)
+        try:
+            return self.template.render(turns, add_generation_prompt=True)
+        except jinja2.TemplateError as error:
+            raise Problem(f"template_refused: {error}") from None
 
     def _plain(self, row: dict) -> tuple[str, str]:
         if "text" in row:
@@ -77,29 +94,30 @@ class Formatter:
         except jinja2.TemplateError as error:
             raise Problem(f"template_refused: {error}") from None
 
-    def _chat(self, turns: list[dict]) -> tuple[str, Spans]:
+    def _chat(self, turns: list[dict], tools: list | None) -> tuple[str, Spans]:
         if turns[-1]["role"] != "assistant":
             raise Problem("last_turn_is_not_the_assistant's")
         try:
-            return self._rendered(turns)
+            return self._rendered(turns, tools)
         except jinja2.TemplateError as error:
             if not self.fold or folded(turns) == turns:
                 raise Problem(f"template_refused: {error}") from None
         try:
             self.folded += 1
-            return self._rendered(folded(turns))
+            return self._rendered(folded(turns), tools)
         except jinja2.TemplateError as error:
             raise Problem(f"template_refused: {error}") from None
 
-    def _rendered(self, turns: list[dict]) -> tuple[str, Spans]:
-        text = self.template.render(turns)
+    def _rendered(self, turns: list[dict], tools: list | None) -> tuple[str, Spans]:
+        render = partial(self.template.render, tools=tools)
+        text = render(turns)
         answers = [i for i, turn in enumerate(turns) if turn["role"] == "assistant"]
-        return text, [self._span(turns, i, text) for i in answers]
+        return text, [self._span(turns, i, text, render) for i in answers]
 
-    def _span(self, turns: list[dict], i: int, text: str) -> tuple[int, int]:
+    def _span(self, turns: list[dict], i: int, text: str, render) -> tuple[int, int]:
         """Where answer `i` stands: what the template adds to the prompt that precedes it."""
-        before = self.template.render(turns[:i], add_generation_prompt=True)
-        after = text if i == len(turns) - 1 else self.template.render(turns[: i + 1])
+        before = render(turns[:i], add_generation_prompt=True)
+        after = text if i == len(turns) - 1 else render(turns[: i + 1])
         if not (text.startswith(before) and text.startswith(after)):
             raise Problem("template_rewrites_earlier_turns")
         content = turns[i]["content"]
@@ -107,6 +125,8 @@ class Formatter:
             content = content.strip()
         if not after.startswith(content, len(before)):
             raise Problem("template_changes_the_response")
+        if "tool_calls" in turns[i]:
+            return len(before), self._last_end(after, len(before))
         return len(before), self._end(after, len(before) + len(content))
 
     def _end(self, text: str, position: int) -> int:
@@ -119,10 +139,18 @@ class Formatter:
         at, minus_length = min(ends)
         return at - minus_length
 
+    def _last_end(self, text: str, position: int) -> int:
+        """Position after the last control token: tool calls may hold control tokens themselves."""
+        control = self.tokenizer.control
+        ends = [at + len(t) for t in control if (at := text.rfind(t, position)) >= 0]
+        if not ends:
+            raise Problem("template_has_no_end_token")
+        return max(ends)
+
 
 def messages(row: dict, system: str | None) -> list[dict]:
     """The conversation of a record; `system` is put first where there is no system message."""
-    turns = row.get("messages") or [
+    turns = [_turn(turn) for turn in row.get("messages") or ()] or [
         {"role": "user", "content": user_text(row)},
         {"role": "assistant", "content": row["output"]},
     ]
@@ -131,19 +159,39 @@ def messages(row: dict, system: str | None) -> list[dict]:
     return turns
 
 
+def _turn(turn: dict) -> dict:
+    """A message as templates know it: nothing that is null, and tool calls as objects."""
+    kept = {name: value for name, value in turn.items() if value is not None}
+    if "tool_calls" in kept:
+        kept["tool_calls"] = json.loads(kept["tool_calls"])
+    return kept
+
+
 def user_text(row: dict) -> str:
     """Instruction and input as one request."""
     return f"{row['instruction']}\n\n{row['input']}" if row["input"] else row["instruction"]
 
 
+def plain(turns: list[dict]) -> str:
+    """A prompt or an answer that is one message.
+
+    Raises:
+        Problem: it is a conversation, which only a chat template can show.
+    """
+    if len(turns) != 1:
+        raise Problem("a_conversation_needs_style_chat")
+    return turns[0]["content"]
+
+
 def _texts(row: dict) -> list[str]:
-    if "messages" in row:
-        return [turn["content"] for turn in row["messages"]]
-    return [row[name] for name in PLAIN if name in row]
+    turns = [turn for name in TURNS for turn in row.get(name) or ()]
+    return [turn["content"] for turn in turns] + [row[n] for n in PLAIN if n in row]
 
 
 def _hidden(row: dict, names: dict[str, str]) -> dict:
-    if "messages" in row:
-        turns = [{**t, "content": hidden(t["content"], names)} for t in row["messages"]]
-        return {**row, "messages": turns}
-    return {**row, **{name: hidden(row[name], names) for name in PLAIN if name in row}}
+    changed = {name: hidden(row[name], names) for name in PLAIN if name in row}
+    for name in TURNS:
+        if name in row:
+            turns = row[name]
+            changed[name] = [{**t, "content": hidden(t["content"], names)} for t in turns]
+    return {**row, **changed}

@@ -62,7 +62,9 @@ class ChatTemplate:
         except jinja2.TemplateSyntaxError as error:
             raise UserError(f"chat template line {error.lineno}", str(error)) from None
 
-    def render(self, messages: list[dict], add_generation_prompt: bool = False) -> str:
+    def render(
+        self, messages: list[dict], add_generation_prompt: bool = False, tools: list | None = None
+    ) -> str:
         """The conversation as one text.
 
         Raises:
@@ -70,6 +72,7 @@ class ChatTemplate:
         """
         return self.compiled.render(
             messages=messages,
+            tools=tools,
             add_generation_prompt=add_generation_prompt,
             **self.tokenizer.special,
         )

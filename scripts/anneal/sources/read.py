@@ -1,7 +1,7 @@
 """One shard of raw rows into a file of records and a file of rejects."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,37 +10,61 @@ import pyarrow.parquet as pq
 from anneal.progress import progress
 from anneal.provenance.files import whole_file
 from anneal.records import REJECT, record_schema
-from anneal.sources.records import RecordMaker, Reject
+from anneal.sources.records import RecordMaker
 from anneal.sources.rows import read_rows
+from anneal.sources.values import Reject
 
-BATCH = 5_000
+BATCH_ROWS = 5_000
+BATCH_CHARS = 32_000_000
 
 
 def read_shard(settings: dict, source: dict, records: Path, rejects: Path) -> dict:
     """Write records and rejects; every row that was read is in exactly one of them.
 
+    Args:
+        settings: `kind`, and of the source `columns`, `query`, `subset`, `split`, `revision`,
+            `max_row_mb` and `tags`.
+        source: `Shard.as_source()`.
+
     Returns:
         counts: `read`, `records`, `rejected`, and `converted` by column.
     """
-    maker = RecordMaker(settings["kind"], settings["columns"])
-    place = {"source": source["source"], "file": _shown(source)}
+    limit = int(settings["max_row_mb"] * 1e6)
+    maker = RecordMaker(settings["kind"], settings["columns"], limit, settings["tags"])
     schema = record_schema(settings["kind"])
-    counts = {"read": 0, "records": 0, "rejected": 0}
-    rows = read_rows(source, settings["query"])
+    counts = Counter(read=0, records=0, rejected=0)
     with (
         whole_file(records) as good_path,
         whole_file(rejects) as bad_path,
         pq.ParquetWriter(good_path, schema, compression="zstd") as good,
         pq.ParquetWriter(bad_path, REJECT, compression="zstd") as bad,
     ):
-        for batch in progress(_batches(rows), f"read {place['file']}"):
-            kept, refused = _sorted_out(batch, maker, place)
-            good.write_batch(pa.RecordBatch.from_pylist(kept, schema))
-            bad.write_batch(pa.RecordBatch.from_pylist(refused, REJECT))
-            counts["read"] += len(batch)
-            counts["records"] += len(kept)
-            counts["rejected"] += len(refused)
-    return {**counts, "converted": dict(sorted(maker.converted.items()))}
+        for file, piece in _pieces(source, settings):
+            place = {"source": source["source"], "file": file}
+            for batch in progress(_batches(read_rows(piece, settings)), f"read {file}"):
+                kept, refused = _sorted_out(batch, maker, place)
+                good.write_batch(pa.RecordBatch.from_pylist(kept, schema))
+                bad.write_batch(pa.RecordBatch.from_pylist(refused, REJECT))
+                counts.update(read=len(batch), records=len(kept), rejected=len(refused))
+    return {**counts, "converted": dict(sorted(maker.values.converted.items()))}
+
+
+def _pieces(source: dict, settings: dict) -> Iterator[tuple[str, dict]]:
+    """What is read, each with the name that its rows carry."""
+    if source["format"] == "hub":
+        from anneal.sources.hub import fetch_files
+        from anneal.sources.shards import whole_file_piece
+
+        hub = [settings[name] for name in ("subset", "split", "revision")]
+        for name, path in fetch_files(source["file"], *hub).items():
+            yield name, whole_file_piece(name, path, settings)
+    elif source["format"] in ("sql", "sqlite"):
+        from anneal.sources.database import shown
+
+        # two queries of one database are two tables: their rows need places of their own
+        yield f"{shown(source)}[{source['source']}]", source
+    else:
+        yield source["file"], source
 
 
 def _sorted_out(batch, maker: RecordMaker, place: dict) -> tuple[list[dict], list[dict]]:
@@ -56,11 +80,20 @@ def _sorted_out(batch, maker: RecordMaker, place: dict) -> tuple[list[dict], lis
     return kept, refused
 
 
-def _shown(source: dict) -> str:
-    return f"${source['file']}" if source["format"] == "sql" else source["file"]
-
-
 def _batches(rows: Iterable) -> Iterator[list]:
-    rows = iter(rows)
-    while batch := list(islice(rows, BATCH)):
+    batch, chars = [], 0
+    for row in rows:
+        batch.append(row)
+        chars += _chars(row[2])
+        if len(batch) >= BATCH_ROWS or chars >= BATCH_CHARS:
+            yield batch
+            batch, chars = [], 0
+    if batch:
         yield batch
+
+
+def _chars(value) -> int:
+    if isinstance(value, str | bytes):
+        return len(value)
+    inner = value.values() if isinstance(value, dict) else value
+    return sum(map(_chars, inner)) if isinstance(value, dict | list) else 8

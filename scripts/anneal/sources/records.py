@@ -1,19 +1,16 @@
 """Rows into records of the declared kind: columns mapped, types checked, nothing guessed."""
 
-import math
-from collections import Counter
+import json
 
 import orjson
 
 from anneal.provenance.digests import digest_text
-from anneal.records import FIELDS, OPTIONAL
+from anneal.records import FIELDS, MESSAGES, OPTIONAL
+from anneal.sources.lines import too_large
+from anneal.sources.values import Reject, Values, pair
 
-ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant"}
-KNOWN_ROLES = {"system", "user", "assistant", "tool"}
-
-
-class Reject(Exception):
-    """A row that cannot become a record; the message is the reason."""
+# The role of a message that is given as plain text, by field.
+ROLE = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
 
 
 class RecordMaker:
@@ -21,76 +18,81 @@ class RecordMaker:
 
     Args:
         columns: our field name to the source's column name, where they differ.
+        limit: largest record in bytes.
+        tags: labels of the source, kept with each record as `source_tags`.
     """
 
-    def __init__(self, kind: str, columns: dict[str, str]):
-        self.kind, self.columns = kind, columns
-        self.converted: Counter[str] = Counter()
+    def __init__(self, kind: str, columns: dict[str, str], limit: int, tags: list[str]):
+        self.kind, self.columns, self.limit, self.tags = kind, columns, limit, tags
+        self.values = Values()
 
     def make(self, row: dict) -> dict:
         """The record's own fields, category, extra columns and id.
 
         Raises:
-            Reject: a field is missing or of another type.
+            Reject: a field is missing or of another type, or the row is too large.
         """
         row = dict(row)
-        fields = {name: self._field(name, row) for name in FIELDS[self.kind]}
-        category = row.pop(self.columns.get("category", "category"), None)
-        extra = orjson.dumps(row, default=str, option=orjson.OPT_SORT_KEYS).decode()
+        fields = self._pair(row) if self.kind == "preference" else self._fields(row)
+        category = self._stratum(row.pop(self.columns.get("category", "category"), None))
+        text, extra = _json(fields), _json(row | ({"source_tags": self.tags} if self.tags else {}))
+        if (size := len(text) + len(extra)) > self.limit:
+            raise Reject(too_large(size, self.limit))
         return {
             **fields,
-            "id": digest_text(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode())[:16],
-            "category": _stratum(category),
-            "extra": extra,
+            "id": digest_text(text.decode())[:16],
+            "category": category,
+            "extra": extra.decode(),
         }
 
+    def _fields(self, row: dict) -> dict:
+        return {name: self._field(name, row) for name in FIELDS[self.kind]}
+
     def _field(self, name: str, row: dict):
-        column = self.columns.get(name, name)
-        if column not in row and name == "messages":
-            column = "conversations"
-        value = row.pop(column, None)
+        column, value = self._take(name, row)
         if value is None:
             if name in OPTIONAL:
                 return ""
             raise Reject(f"'{column}' is missing or null")
-        return self._messages(value, column) if name == "messages" else self._text(value, column)
+        if FIELDS[self.kind][name] == MESSAGES:
+            return self.values.messages(value, column, ROLE.get(name))
+        if name == "tools":
+            return self.values.json_list(value, column)
+        return self.values.text(value, column)
 
-    def _text(self, value, column: str) -> str:
-        if isinstance(value, str):
-            if any("\ud800" <= c <= "\udfff" for c in value):
-                raise Reject(f"'{column}' holds a lone surrogate")
-            return value
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Reject(f"'{column}' must be text, not {type(value).__name__}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise Reject(f"'{column}' must be text, not {value}")
-        self.converted[f"{column}: number to text"] += 1
-        return str(value)
+    def _pair(self, row: dict) -> dict:
+        column, value = self._take("prompt", row)
+        prompt = [] if value is None else self.values.messages(value, column, "user")
+        return pair(prompt, self._field("chosen", row), self._field("rejected", row))
 
-    def _messages(self, value, column: str) -> list[dict]:
-        if not isinstance(value, list) or not value:
-            raise Reject(f"'{column}' must be a list of messages")
-        return [self._message(turn, f"{column}[{i}]") for i, turn in enumerate(value)]
+    def _take(self, name: str, row: dict) -> tuple[str, object]:
+        column = self.columns.get(name, name)
+        if column not in row and name == "messages":
+            column = "conversations"
+        return column, row.pop(column, None)
 
-    def _message(self, turn, where: str) -> dict:
-        if not isinstance(turn, dict):
-            raise Reject(f"'{where}' must be an object")
-        role = turn.get("role", turn.get("from"))
-        role = ROLES.get(role, role) if isinstance(role, str) else role
-        if role not in KNOWN_ROLES:
-            raise Reject(f"'{where}' has the unknown role {role!r}")
-        content = turn.get("content", turn.get("value"))
-        return {"role": role, "content": self._text(_joined(content), f"{where}.content")}
+    def _stratum(self, value) -> str:
+        """Null, empty and missing categories are all `none`."""
+        if value is None:
+            return "none"
+        text = value.strip() if isinstance(value, str) else str(value)
+        if not isinstance(value, str) or not text:
+            self.values.converted[f"category: {'to text' if text else 'empty to none'}"] += 1
+        return text or "none"
 
 
-def _joined(content):
-    """Content parts become one text."""
-    if isinstance(content, list) and all(isinstance(p, dict) and "text" in p for p in content):
-        return "".join(str(part["text"]) for part in content)
-    return content
+def _json(value) -> bytes:
+    """JSON with sorted keys.
 
-
-def _stratum(value) -> str:
-    """Null, empty and missing categories are all `none`."""
-    text = "" if value is None else str(value).strip()
-    return text or "none"
+    Raises:
+        Reject: text in it is not UTF-8.
+    """
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        pass
+    try:  # integers of more than 64 bits
+        text = json.dumps(value, default=str, sort_keys=True, ensure_ascii=False)
+        return text.encode("utf-8")
+    except (UnicodeEncodeError, TypeError, ValueError) as error:
+        raise Reject(f"a column does not become JSON: {type(error).__name__}") from None

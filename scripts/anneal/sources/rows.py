@@ -1,116 +1,65 @@
-"""Readers: each yields rows as (line, offset, value), where a value is a dict or a reject reason.
+"""The rows of one piece of a source, whatever its format."""
 
-`line` is the 1-based physical line of a text file, or the 1-based row elsewhere.
-"""
-
-import gzip
-import io
-import os
-import zlib
+import mmap
+import shutil
+import tempfile
 from collections.abc import Iterator
-from pathlib import Path
-from urllib.parse import quote
 
-import orjson
-import pyarrow as pa
-
-from anneal.cli import log
-from anneal.errors import UserError
-
-BOM = b"\xef\xbb\xbf"
-Row = tuple[int, int | None, dict | str]
+from anneal.sources.document import Document
+from anneal.sources.formats import column_names, opened
+from anneal.sources.lines import Row, json_lines, parse, too_large
+from anneal.sources.table_text import table_text_rows
 
 
-def read_rows(source: dict, query: str | None) -> Iterator[Row]:
-    """Rows of one shard; `source` is `Shard.as_source()`."""
-    readers = {"jsonl": _jsonl, "jsonl.gz": _gzip, "jsonl.zst": _zstd, "parquet": _parquet}
-    if source["format"] in ("sqlite", "sql"):
-        return _sql(source, query)
-    return readers[source["format"]](source)
+def read_rows(piece: dict, settings: dict) -> Iterator[Row]:
+    """Rows of one piece.
+
+    Args:
+        piece: `Shard.as_source()`.
+        settings: `kind`, `columns`, `query` and `max_row_mb`.
+    """
+    kind, _, packed = piece["format"].partition(".")
+    if kind in ("sqlite", "sql"):
+        from anneal.sources.database import query_rows
+
+        yield from query_rows(piece, settings["query"])
+    elif kind in ("parquet", "arrow"):
+        from anneal.sources.tables import table_rows
+
+        yield from table_rows(piece)
+    else:
+        with opened(piece["file"], packed) as stream:
+            yield from _text_rows(piece, stream, settings)
 
 
-def _jsonl(source: dict) -> Iterator[Row]:
-    with Path(source["file"]).open("rb") as stream:
-        stream.seek(source["start"])
-        yield from _lines(stream, source["start"], source["end"], source["first_line"])
+def _text_rows(piece: dict, stream, settings: dict) -> Iterator[Row]:
+    kind, _, packed = piece["format"].partition(".")
+    names = column_names(settings["kind"], settings["columns"])
+    limit = int(settings["max_row_mb"] * 1e6)
+    if kind == "jsonl":
+        end = None if packed else piece["end"]
+        if piece["start"]:
+            stream.seek(piece["start"])
+        yield from json_lines(stream, piece["start"], end, piece["first_line"], limit)
+    elif kind == "csv":
+        yield from table_text_rows(piece["file"], stream, names, limit)
+    else:
+        yield from _document_rows(piece["file"], stream, packed, names, limit)
 
 
-def _gzip(source: dict) -> Iterator[Row]:
-    try:
-        with gzip.open(source["file"], "rb") as stream:
-            yield from _lines(stream, 0, None, 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        do = "get the whole file again"
-        raise UserError(source["file"], f"truncated or damaged gzip: {error}", do) from None
-
-
-def _zstd(source: dict) -> Iterator[Row]:
-    try:
-        with pa.CompressedInputStream(pa.OSFile(source["file"]), "zstd") as stream:
-            yield from _lines(io.BufferedReader(stream), 0, None, 1)
-    except OSError as error:
-        do = "get the whole file again"
-        raise UserError(source["file"], f"truncated or damaged zstd: {error}", do) from None
-
-
-def _lines(stream, offset: int, end: int | None, line: int) -> Iterator[Row]:
-    marks = 0
-    while (end is None or offset < end) and (raw := stream.readline()):
-        text = raw.strip()
-        if text.startswith(BOM):
-            text, marks = text.removeprefix(BOM).strip(), marks + 1
-        if text:
-            yield line, offset, _parse(text)
-        offset += len(raw)
-        line += 1
-    if marks:
-        log.info("dropped %d byte-order mark(s)", marks)
-
-
-def _parse(text: bytes) -> dict | str:
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        return f"not JSON: {error.msg} (column {error.colno})"
-    return value if isinstance(value, dict) else f"not an object but {type(value).__name__}"
-
-
-def _parquet(source: dict) -> Iterator[Row]:
-    import pyarrow.parquet as pq
-
-    try:
-        line = 0
-        with pq.ParquetFile(source["file"]) as file:
-            for batch in file.iter_batches(batch_size=4096):
-                for value in batch.to_pylist():
-                    line += 1
-                    yield line, None, value
-    except OSError as error:
-        raise UserError(source["file"], f"damaged Parquet: {error}", "write it again") from None
-
-
-def _sql(source: dict, query: str | None) -> Iterator[Row]:
-    import sqlalchemy
-
-    engine = sqlalchemy.create_engine(_url(source))
-    try:
-        with engine.connect().execution_options(stream_results=True) as connection:
-            rows = connection.execute(sqlalchemy.text(query)).mappings()
-            for line, row in enumerate(rows, 1):
-                yield line, None, dict(row)
-    except sqlalchemy.exc.SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or type(error).__name__)
-        raise UserError(source["file"], f"the query failed: {reason}", "check 'query'") from None
-    finally:
-        engine.dispose()
-
-
-def _url(source: dict):
-    import sqlalchemy
-
-    if source["format"] == "sqlite":
-        file = f"file:{quote(source['file'])}"
-        return sqlalchemy.URL.create("sqlite", database=file, query={"mode": "ro", "uri": "true"})
-    if not os.environ.get(source["file"]):
-        raise UserError(f"${source['file']}", "is not set", "export it with the database URL")
-    return os.environ[source["file"]]
+def _document_rows(file: str, stream, packed, names, limit: int) -> Iterator[Row]:
+    """A packed document is unpacked into a nameless file first: only a file can be mapped."""
+    with tempfile.TemporaryFile() as unpacked:
+        if packed:
+            shutil.copyfileobj(stream, unpacked)
+            unpacked.flush()
+        whole = unpacked if packed else stream
+        with mmap.mmap(whole.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            number = 0
+            for start, end in Document(file, data, names).items():
+                raw = data[start : min(end, start + limit + 1)]
+                text = raw.strip()
+                if text:
+                    number += 1
+                    value = too_large(end - start, limit) if len(raw) > limit else parse(text)
+                    yield number, start + len(raw) - len(raw.lstrip()), value

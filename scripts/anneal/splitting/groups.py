@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import orjson
 
+from anneal.records import place
 from anneal.splitting.assign import assign
 
 JOINS = "joins_two_splits"
@@ -51,8 +52,3 @@ class Groups:
     def _assigned(self, row: dict) -> str:
         split = self.split
         return assign(row["prompt_key"], split["seed"], split["train"], split["eval"])
-
-
-def place(row: dict) -> tuple[str, str, int]:
-    """What names a raw row: source, file and line."""
-    return row["source"], row["file"], row["line"]

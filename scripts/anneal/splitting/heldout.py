@@ -7,8 +7,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anneal.provenance.files import whole_file
-from anneal.records import FIELDS
-from anneal.splitting.groups import place
+from anneal.records import fields_among, place
 
 
 def write_heldout(shards: list[Path], ledger: Path, output: Path) -> int:
@@ -19,8 +18,7 @@ def write_heldout(shards: list[Path], ledger: Path, output: Path) -> int:
     rows = 0
     with whole_file(output) as path, path.open("wb") as stream:
         for shard in shards:
-            names = set(pq.read_schema(shard).names)
-            fields = [n for kind in FIELDS.values() for n in kind if n in names]
+            fields = fields_among(pq.read_schema(shard).names)
             columns = ["id", "source", "file", "line", "category", *fields]
             for row in pq.read_table(shard, columns=columns).to_pylist():
                 if place(row) in wanted:

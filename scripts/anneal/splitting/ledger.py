@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anneal.errors import UserError
-from anneal.records import PLACE
-from anneal.splitting.groups import JOINS, Groups, place
+from anneal.records import PLACE, place
+from anneal.splitting.groups import JOINS, Groups
 
 LEDGER = pa.schema(
     [
@@ -57,7 +57,7 @@ def check_reject_share(ledger: pa.Table, allowed: float) -> None:
                 f"{first['file']}:{first['line']}",
                 f"{rejected} of {read[source]} rows of source '{source}' are unreadable "
                 f"(first: {first['rule']}), more than the {allowed:.0%} allowed",
-                "see the rejects files, mend the source, or raise max_reject_share",
+                "see the rejects files; name its columns, mend it, or raise max_reject_share",
             )
 
 

@@ -5,17 +5,18 @@ from pathlib import Path
 import pyarrow as pa
 
 from anneal.cleaning.duplicates import find_duplicates
+from anneal.records import place
 
 
 def cross_split_pairs(shards: list[Path], ledger: pa.Table, threshold: float) -> list[dict]:
     """Pairs of kept rows in two splits whose similarity reaches the threshold."""
     rows = ledger.to_pylist()
-    split = {(r["file"], r["line"]): r["split"] for r in rows}
-    skip = {place for place, side in split.items() if side is None}
+    split = {place(row): row["split"] for row in rows}
+    skip = {at for at, side in split.items() if side is None}
     pairs = []
     for found in find_duplicates(shards, skip, threshold=threshold):
-        a = split[found["file"], found["line"]]
-        b = split[found["kept_file"], found["kept_line"]]
+        a = split[place(found)]
+        b = split[found["kept_source"], found["kept_file"], found["kept_line"]]
         if a != b:
             pairs.append({**found, "split": a, "kept_split": b})
     return pairs

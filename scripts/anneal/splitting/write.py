@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 from anneal.arrow_dataset import read_arrow_dataset, write_arrow_dataset
 from anneal.errors import UserError
 from anneal.provenance.files import whole_folder
+from anneal.records import PAIR_TOKENS, place
 from anneal.splitting.assign import SPLITS
-from anneal.splitting.groups import place
+from anneal.splitting.mixture import copies
 from anneal.tokenizing.packing import pack, position_ids
 
+PAIR_COLUMNS = ("id", "prompt_ids", "chosen_ids", "rejected_ids", "length")
 SEQUENCE = pa.schema(
     [
         ("input_ids", pa.list_(pa.int32())),
@@ -25,6 +27,7 @@ SEQUENCE = pa.schema(
         ("ids", pa.list_(pa.string())),
     ]
 )
+PAIR = pa.schema([PAIR_TOKENS.field(n) for n in PAIR_COLUMNS])
 BATCH = 500
 BUCKETS = 40
 
@@ -34,11 +37,11 @@ def write_splits(tokens: list[Path], ledger: Path, settings: dict, folder: Path)
 
     Args:
         tokens: token folders of all shards, in order.
-        settings: `packing` and `max_length`.
+        settings: `kind`, `packing`, `max_length`, and the `weights` of the sources.
 
     Returns:
-        per split: rows, sequences, tokens, supervised tokens, set-aside rows by reason, and a
-        histogram of row lengths.
+        per split: rows (counted as often as they are taken), sequences, tokens, supervised
+        tokens, set-aside rows by reason, and a histogram of row lengths.
     """
     table = pa.concat_tables([read_arrow_dataset(path) for path in tokens])
     split = _split_of(table, ledger)
@@ -47,7 +50,8 @@ def write_splits(tokens: list[Path], ledger: Path, settings: dict, folder: Path)
         for name in SPLITS:
             here = np.flatnonzero(split == name)
             usable = here[pc.is_null(table["problem"]).to_numpy()[here]]
-            report[name] = _write(table, usable, settings, name, partial / name)
+            taken = _weighted(table, usable, settings["weights"]) if name == "train" else usable
+            report[name] = _write(table, taken, settings, name, partial / name)
             problems = Counter(table["problem"].take(np.setdiff1d(here, usable)).to_pylist())
             report[name]["set_aside"] = dict(sorted(problems.items()))
     if not report["train"]["rows"]:
@@ -65,13 +69,21 @@ def _split_of(table: pa.Table, ledger: Path) -> np.ndarray:
     return np.array([side.get(place(row)) or "" for row in rows], dtype="U5")
 
 
+def _weighted(table: pa.Table, rows: np.ndarray, weights: dict[str, float]) -> np.ndarray:
+    """Training rows, each as often as the weight of its source says."""
+    if set(weights.values()) == {1.0}:
+        return rows
+    picked = table.select(["id", "source"]).take(rows).to_pylist()
+    return np.repeat(rows, [copies(row["id"], weights[row["source"]]) for row in picked])
+
+
 def _write(table: pa.Table, rows: np.ndarray, settings: dict, name: str, folder: Path) -> dict:
     lengths = table["length"].to_numpy()[rows]
-    if settings["packing"] and name != "test":
-        sequences = pack(lengths, settings["max_length"])
+    if settings["kind"] == "preference":
+        count = write_arrow_dataset(folder, PAIR, _pairs(table, rows))
     else:
-        sequences = [[i] for i in range(len(rows))]
-    count = write_arrow_dataset(folder, SEQUENCE, _batches(table, rows, sequences))
+        sequences = _sequences(lengths, settings, name)
+        count = write_arrow_dataset(folder, SEQUENCE, _batches(table, rows, sequences))
     supervised = table["supervised"].to_numpy()[rows]
     counts, edges = np.histogram(lengths, bins=BUCKETS, range=(0, settings["max_length"]))
     return {
@@ -91,6 +103,17 @@ def _shares(supervised: np.ndarray, lengths: np.ndarray) -> dict:
     shares = supervised / lengths
     low, middle = float(shares.min()), float(np.median(shares))
     return {"min": low, "median": middle, "rows_at_zero": int((supervised == 0).sum())}
+
+
+def _sequences(lengths: np.ndarray, settings: dict, name: str) -> list[list[int]]:
+    """Rows of each sequence. Test rows stay alone, and so do bare prompts."""
+    if settings["packing"] and settings["kind"] != "prompts" and name != "test":
+        return pack(lengths, settings["max_length"])
+    return [[i] for i in range(len(lengths))]
+
+
+def _pairs(table: pa.Table, rows: np.ndarray) -> Iterator[pa.RecordBatch]:
+    yield from table.select(PAIR.names).take(rows).combine_chunks().to_batches(BATCH)
 
 
 def _batches(table: pa.Table, rows: np.ndarray, sequences: list) -> Iterator[pa.RecordBatch]:

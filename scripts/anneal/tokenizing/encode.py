@@ -22,30 +22,38 @@ class Encoder:
     Args:
         max_length: longest row in tokens.
         truncation: `drop`, `right`, `left` or `split`, see the configuration.
+        learns: False for bare prompts, of which nothing is learned.
     """
 
-    def __init__(self, tokenizer: Tokenizer, max_length: int, truncation: str):
+    def __init__(self, tokenizer: Tokenizer, max_length: int, truncation: str, learns: bool = True):
         self.tokenizer, self.max_length, self.truncation = tokenizer, max_length, truncation
         self.bos = tokenizer.id(tokenizer.special.get("bos_token", ""))
         self.starts_with_bos = bool(tokenizer.bos)
-        self.resegmented = 0
+        self.learns, self.resegmented = learns, 0
 
     def encode(self, rows: list[dict]) -> list[dict]:
         """Tokenized rows, in order: one for each text, or more where `split` cuts it."""
+        pairs = zip(rows, self.whole(rows), strict=True)
+        return [made for row, whole in pairs for made in self._rows(row, whole)]
+
+    def whole(self, rows: list[dict]) -> list[tuple[np.ndarray, np.ndarray] | None]:
+        """Ids and whether each is learned, of any length; None for a row with a problem."""
         texts = [row["text"] or "" for row in rows]
         encodings = self.tokenizer.backend.encode_batch(texts, add_special_tokens=False)
         pairs = zip(rows, encodings, strict=True)
-        return [made for row, encoding in pairs for made in self._rows(row, encoding)]
+        return [None if row["problem"] else self._whole(row, found) for row, found in pairs]
 
-    def _rows(self, row: dict, encoding) -> list[dict]:
+    def _rows(self, row: dict, whole: tuple | None) -> list[dict]:
         place = {name: row[name] for name in ("id", "source", "file", "line")}
-        if row["problem"]:
-            return [{**place, **_nothing(row["problem"])}]
+        made = self._fitted(*whole) if whole else [_nothing(row["problem"])]
+        return [{**place, **one} for one in made]
+
+    def _whole(self, row: dict, encoding) -> tuple[np.ndarray, np.ndarray]:
         spans = [(s["start"], s["end"]) for s in row["spans"]]
         literals = {(s["start"], s["end"]) for s in row["literals"] or ()}
         ids, learned = self._ids(row["text"], spans, literals, encoding)
         self._check(row, ids, learned)
-        return [{**place, **made} for made in self._fitted(ids, learned)]
+        return ids, learned
 
     def _ids(self, text: str, spans, literals, encoding) -> tuple[np.ndarray, np.ndarray]:
         if literals:
@@ -79,7 +87,7 @@ class Encoder:
 
     def _check(self, row: dict, ids: np.ndarray, learned: np.ndarray) -> None:
         where = f"{row['file']}:{row['line']}"
-        if not learned.any():
+        if self.learns and not learned.any():
             raise UserError(where, "no token of this row would be learned", "check the template")
         if self.bos is not None and self.starts_with_bos and (ids[:2] == self.bos).sum() > 1:
             do = "remove the BOS from the template"

@@ -13,7 +13,7 @@ from anneal.provenance.digests import canonical, digest_bytes, digest_folder
 from anneal.provenance.manifests import is_current
 from anneal.sources.shards import DigestCache, plan_shards
 
-REPORTING = Path(__file__).resolve().parents[1] / "reporting"
+REPORTING = Path(__file__).resolve().parent / "reporting"
 VOLATILE = {"tracker", "threads", "mem_mb"}
 
 
@@ -43,9 +43,9 @@ class Steps:
         return is_current(manifest, SimpleNamespace(**self.step(name, dict(wildcards))))
 
     def raw_file(self, wildcards) -> list[str]:
-        """The file a shard is read from; a database elsewhere is no file."""
+        """The file a shard is read from; a database or a Hub dataset elsewhere is no file."""
         piece = self.by_name[wildcards.dataset][wildcards.shard]
-        return [] if piece.format == "sql" else [piece.file]
+        return [] if piece.format in ("sql", "hub") else [piece.file]
 
     def remember_digests(self) -> None:
         self.cache.save()
@@ -54,9 +54,12 @@ class Steps:
         dataset = self.config.datasets[name]
         sources = dataset.sources.items()
         try:
-            plans = [plan_shards(n, s, dataset.shard_mb, self.cache) for n, s in sources]
+            plans = [
+                plan_shards(n, s, dataset.kind, dataset.shard_mb, self.cache) for n, s in sources
+            ]
         except UserError as error:
-            raise UserError(f"datasets.{name}.{error.where}", error.what, error.do) from None
+            inside = f"datasets.{name}." if error.where.startswith("sources.") else ""
+            raise UserError(f"{inside}{error.where}", error.what, error.do) from None
         return [shard for plan in plans for shard in plan]
 
     def _fetch_model(self, model: str):
@@ -83,16 +86,27 @@ class Steps:
         piece = self.by_name[dataset][shard]
         section = self.config.datasets[dataset]
         source = section.sources[piece.source]
-        settings = {"kind": section.kind, "columns": source.columns, "query": source.query}
-        return settings, piece.as_source()
+        return {"kind": section.kind, **source.reading()}, piece.as_source()
 
     def _clean_shard(self, dataset: str, shard: str):
         section = self.config.datasets[dataset]
-        return {"kind": section.kind, "clean": section.clean.model_dump()}, {}
+        clean = section.clean.model_dump()
+        clean["language"] |= bool(section.filter.languages)
+        return {"kind": section.kind, "clean": clean}, {}
 
     def _select_rows(self, dataset: str):
         section = self.config.datasets[dataset]
-        return section.model_dump(include={"filter", "deduplicate"}), {}
+        settings = section.model_dump(include={"filter", "decontaminate", "deduplicate"})
+        tests = self._test_files() if section.decontaminate.enabled else {}
+        files = sorted({file for found in tests.values() for file in found})
+        return {**settings, "tests": tests}, {file: self._digest(Path(file)) for file in files}
+
+    def _test_files(self) -> dict[str, list[str]]:
+        from anneal.cleaning.questions import test_files
+
+        include = Path(self.config.evaluate.include)
+        found = {name: test_files(include, name) for name in self.config.evaluate.tasks}
+        return {name: files for name, files in found.items() if files}
 
     def _assign_splits(self, dataset: str):
         section = self.config.datasets[dataset]
@@ -108,12 +122,15 @@ class Steps:
         return settings, {"template_file": self._digest(Path(file))} if file else {}
 
     def _tokenize_shard(self, dataset: str, model: str, shard: str):
-        tokenize = self.config.datasets[dataset].tokenize
-        return tokenize.model_dump(include={"max_length", "truncation"}), {}
+        section = self.config.datasets[dataset]
+        settings = section.tokenize.model_dump(include={"max_length", "truncation"})
+        return {"kind": section.kind, **settings}, {}
 
     def _write_splits(self, dataset: str, model: str):
-        tokenize = self.config.datasets[dataset].tokenize
-        return tokenize.model_dump(include={"max_length", "packing"}), {}
+        section = self.config.datasets[dataset]
+        settings = section.tokenize.model_dump(include={"max_length", "packing"})
+        weights = {name: source.weight for name, source in section.sources.items()}
+        return {"kind": section.kind, "weights": weights, **settings}, {}
 
     def _train_run(self, run: str):
         return self.config.runs[run].model_dump(include={"method", "tuning", "training"}), {}
