@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import lm_eval
+import torch
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
@@ -15,6 +16,7 @@ from anneal.provenance.digests import digest_text
 from anneal.training.models import load_model, load_tokenizer
 
 HELDOUT = "HELDOUT"
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 logging.getLogger("lm_eval").setLevel(logging.ERROR)
 
 
@@ -32,7 +34,7 @@ def benchmark(settings: dict, folder: Path, heldout: Path) -> tuple[dict, list[d
     """
     tokenizer = load_tokenizer(folder)
     model = HFLM(
-        pretrained=load_model(folder).eval(),
+        pretrained=load_model(folder).eval().to(DEVICE),
         tokenizer=tokenizer,
         batch_size=settings["batch_size"],
     )

@@ -12,6 +12,7 @@ from anneal.tokenizer import Tokenizer
 
 MASKS = 3
 CHANGED = 6
+REVIEWED = 3
 
 
 def gather(settings: dict, results: Path) -> dict:
@@ -41,8 +42,19 @@ def _dataset(folder: Path) -> dict:
         **read_json(folder / "gates.json"),
         "converted": _added(fact["converted"] for fact in read),
         "pii": _added(fact["pii"] for fact in clean),
+        "clusters": read_json(folder / "drops.manifest.json")["facts"]["clusters"],
+        "review": _review(folder / "clean"),
         "manifest": read_json(folder / "ledger.manifest.json"),
     }
+
+
+def _review(folder: Path) -> dict[str, list[str]]:
+    """A few places of each kind where personal data was replaced; never the values."""
+    shown: dict[str, list[str]] = {}
+    for path in sorted(folder.glob("*.review.json")):
+        for kind, contexts in read_json(path).items():
+            shown[kind] = [*shown.get(kind, []), *contexts][:REVIEWED]
+    return dict(sorted(shown.items()))
 
 
 def _run(name: str, run: dict, results: Path) -> dict:

@@ -44,6 +44,8 @@ def _dataset(name: str, data: dict) -> dict:
         "gates": data["gates"],
         "pii": data["pii"],
         "converted": data["converted"],
+        "clusters": {found["kept"]: found["removed"] for found in data["clusters"]},
+        "review": data["review"],
         "figure": _funnel_figure(name, total, data),
         "manifest": data["manifest"],
     }
