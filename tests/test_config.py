@@ -90,6 +90,11 @@ def test_a_run_of_an_unknown_dataset_is_refused(tmp_path):
     assert "runs.other: no 'nope' in datasets (there: d)" in message
 
 
+def test_a_method_that_cannot_learn_from_the_datasets_kind_is_refused(tmp_path):
+    base = BASE.replace("  d:\n", "  d:\n    kind: preference\n")
+    assert "runs.r: method 'sft' cannot learn from 'preference'" in refused(tmp_path, "", base)
+
+
 def test_anchors_and_merges_work(tmp_path):
     config = load(
         tmp_path,

@@ -30,6 +30,9 @@ class Config(Section):
                 if wanted not in getattr(self, section):
                     known = ", ".join(getattr(self, section))
                     raise ValueError(f"runs.{name}: no '{wanted}' in {section} (there: {known})")
+            kind = self.datasets[run.dataset].kind
+            if kind in ("preference", "prompts"):
+                raise ValueError(f"runs.{name}: method 'sft' cannot learn from '{kind}' records")
         if clash := set(self.runs) & set(self.models):
             raise ValueError(f"runs and models share the name '{min(clash)}'")
         return self
