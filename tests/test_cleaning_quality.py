@@ -204,7 +204,7 @@ def test_why_tells_what_became_of_a_row(tmp_path):
         "dropped by exact_duplicate with the value 1, as a copy of data/c.jsonl:1"
     )
     assert "rejected by no JSON" in explain(find_rows(ledger, "c.jsonl:3")[0], ledger)
-    assert "[EMAIL_" in cleaned_text({"file": "c.jsonl", "line": 3}, [shard])
+    assert "[EMAIL_" in cleaned_text({**base, "file": "c.jsonl", "line": 3}, [shard])
     with pytest.raises(UserError, match=r"no row 'c\.jsonl:9'"):
         find_rows(ledger, "c.jsonl:9")
 

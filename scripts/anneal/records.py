@@ -24,6 +24,8 @@ OPTIONAL = {"input", "tools"}
 
 PLACE = [("source", pa.string()), ("file", pa.string()), ("line", pa.int64())]
 
+IDENTITY = ("id", *(name for name, _ in PLACE))
+
 REJECT = pa.schema([*PLACE, ("offset", pa.int64()), ("reason", pa.string())])
 
 MATCH = pa.schema(
@@ -113,6 +115,11 @@ PAIR_TOKENS = pa.schema(
 def fields_among(names: list[str]) -> list[str]:
     """Which columns of a shard are its kind's own fields, each once."""
     return [n for n in dict.fromkeys(n for kind in FIELDS.values() for n in kind) if n in names]
+
+
+def identity(row: dict) -> dict:
+    """What a row keeps through every stage: its id and its place."""
+    return {name: row[name] for name in IDENTITY}
 
 
 def place(row: dict) -> tuple[str, str, int]:

@@ -29,6 +29,7 @@ class Steps:
         self.shards = {name: self._plan(name) for name in config.datasets}
         self.task_files = self._task_files()
         self.by_name = {d: {s.name: s for s in shards} for d, shards in self.shards.items()}
+        self._check()
 
     def text(self, name: str, wildcards) -> str:
         """Canonical JSON of a step; equal text means that nothing has to run again."""
@@ -49,6 +50,13 @@ class Steps:
 
     def remember_digests(self) -> None:
         self.cache.save()
+
+    def _check(self) -> None:
+        """Raise here, as one line, what a step of a run would raise while the DAG is built."""
+        for run in self.config.runs.values():
+            self._fetch_model(run.model)
+            self._format_shard(run.dataset, run.model, "")
+            self._benchmark(run.dataset, run.model)
 
     def _plan(self, name: str) -> list:
         dataset = self.config.datasets[name]

@@ -227,6 +227,12 @@ def test_raw_data_are_never_written_to(finished, tmp_path, tiny_model):
             "error: datasets.facts.sources.first.path: no file fits 'raw/frist.jsonl'; "
             "check the path",
         ),
+        (
+            "config/config.yaml",
+            "models/base",
+            "models/bass",
+            "error: models.*.path: no folder 'models/bass'; check the path",
+        ),
     ],
 )
 def test_a_mistake_in_the_configuration_is_one_line(project, file, old, new, line):

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from anneal.cleaning.normalise import fold
 from anneal.cleaning.questions import questions
-from anneal.cleaning.texts import FIELD_NAMES, full_text
-from anneal.records import place
+from anneal.cleaning.texts import full_text
+from anneal.records import IDENTITY, fields_among, identity, place
 
 SHORT, FEWEST, PHRASE = 8, 5, 10
 WORD = re.compile(r"\w+")
@@ -33,11 +33,10 @@ def contaminated_rows(
     index = Index(tests, settings["ngram"], settings["coverage"])
     drops, matches = [], []
     for shard in shards if index.grams else []:
-        names = set(pq.read_schema(shard).names)
-        columns = ["id", "source", "file", "line", *(n for n in FIELD_NAMES if n in names)]
+        columns = [*IDENTITY, *fields_among(pq.read_schema(shard).names)]
         for batch in pq.ParquetFile(shard).iter_batches(columns=columns):
             for row in batch.to_pylist():
-                at = {name: row[name] for name in ("id", "source", "file", "line")}
+                at = identity(row)
                 skipped = place(row) in skip
                 if not skipped and (found := index.match(full_text(row))):
                     drops.append({**at, "rule": "contaminated", "value": found["coverage"]})

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anneal.cleaning.similarity import BANDS, band_hashes, jaccard, shingle_hashes
-from anneal.cleaning.texts import FIELD_NAMES, full_text
+from anneal.cleaning.texts import full_text
+from anneal.records import IDENTITY, fields_among
 
 # In a bucket of more rows, a row is compared with its first rows only. A pair is lost if the
 # earlier row comes later than that in every bucket the two share.
 BUCKET = 100
 MEMORY, THREADS = "1GB", 4
-PLACE = ("id", "source", "file", "line")
 
 
 def find_duplicates(
@@ -61,7 +61,7 @@ def _load(db, shards: list[Path], skip: set[tuple[str, str, int]], near: bool) -
     n = 0
     for number, shard in enumerate(shards):
         at = 0
-        columns = [*PLACE, "content_key", "signature"]
+        columns = [*IDENTITY, "content_key", "signature"]
         for batch in pq.ParquetFile(shard).iter_batches(columns=columns):
             size, signatures = batch.num_rows, batch.column("signature")
             part = pa.table(
@@ -69,7 +69,7 @@ def _load(db, shards: list[Path], skip: set[tuple[str, str, int]], near: bool) -
                     "n": np.arange(n, n + size),
                     "shard": pa.repeat(pa.scalar(number, pa.int32()), size),
                     "spot": np.arange(at, at + size),
-                    **{name: batch.column(name) for name in (*PLACE, "content_key")},
+                    **{name: batch.column(name) for name in (*IDENTITY, "content_key")},
                     **(band_hashes(signatures) if near else _no_hashes(size)),
                 }
             )
@@ -167,8 +167,7 @@ class _Shingles:
 
 
 def _texts(shard: Path, wanted: np.ndarray) -> Iterator[str]:
-    names = set(pq.read_schema(shard).names)
-    columns = [name for name in FIELD_NAMES if name in names]
+    columns = fields_among(pq.read_schema(shard).names)
     start = 0
     for batch in pq.ParquetFile(shard).iter_batches(columns=columns):
         inside = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start

@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 
 from anneal.cleaning.language import languages
 from anneal.errors import UserError
+from anneal.records import IDENTITY
 
 # Rae et al. 2021, tables A1 and A2; Raffel et al. 2020, section 2.2; Penedo et al. 2024, section 3.
 RULES: dict[str, dict[str, dict[str, float]]] = {
@@ -45,7 +46,7 @@ def filtered_rows(shards: list[Path], settings: dict) -> list[dict]:
     """Rows that break a rule, in order, as rows of `records.DROP`."""
     check_languages(settings["languages"])
     bounds = limits(settings)
-    columns = ["id", "source", "file", "line", "scores"]
+    columns = [*IDENTITY, "scores"]
     dropped = []
     for shard in shards:
         for batch in pq.ParquetFile(shard).iter_batches(columns=columns):

@@ -10,7 +10,7 @@ from anneal.formatting.pairs import Formatted, format_pair
 from anneal.formatting.styles import Formatter, Problem
 from anneal.progress import progress
 from anneal.provenance.files import whole_file
-from anneal.records import TEXT, fields_among
+from anneal.records import IDENTITY, TEXT, fields_among, identity
 from anneal.tokenizer import Tokenizer
 
 BATCH = 5_000
@@ -24,7 +24,7 @@ def format_shard(settings: dict, records: Path, model: Path, output: Path) -> di
     """
     formatter = Formatter(settings, Tokenizer(model))
     fields = fields_among(pq.read_schema(records).names)
-    columns = ["id", "source", "file", "line", "category", *fields]
+    columns = [*IDENTITY, "category", *fields]
     problems: Counter[str] = Counter()
     rows = 0
     with whole_file(output) as path, pq.ParquetWriter(path, TEXT, compression="zstd") as writer:
@@ -43,14 +43,13 @@ def format_shard(settings: dict, records: Path, model: Path, output: Path) -> di
 
 
 def _format(formatter: Formatter, row: dict) -> dict:
-    place = {name: row[name] for name in ("id", "source", "file", "line")}
     try:
         if "chosen" not in row:
-            return {**place, **_text(formatter.format(row))}
+            return {**identity(row), **_text(formatter.format(row))}
         chosen, rejected = format_pair(formatter, row)
-        return {**place, **_text(chosen), "rejected": _text(rejected)}
+        return {**identity(row), **_text(chosen), "rejected": _text(rejected)}
     except Problem as problem:
-        return {**place, "problem": str(problem)}
+        return {**identity(row), "problem": str(problem)}
 
 
 def _text(formatted: Formatted) -> dict:

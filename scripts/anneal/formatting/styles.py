@@ -5,6 +5,8 @@ its end token, nothing else.
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import jinja2
@@ -32,6 +34,15 @@ ALPACA_INPUT = (
 
 class Problem(Exception):
     """This record has no text in this style; the message is the reason, counted in the ledger."""
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What a template refuses is a problem of the row."""
+    try:
+        yield
+    except jinja2.TemplateError as error:
+        raise Problem(f"template_refused: {error}") from None
 
 
 class Formatter:
@@ -73,40 +84,32 @@ class Formatter:
         if self.style != "chat":
             return self.tokenizer.bos + plain(turns)
         turns = messages({"messages": turns}, self.system)
-        try:
+        with _refusals():
             return self.template.render(turns, add_generation_prompt=True)
-        except jinja2.TemplateError as error:
-            raise Problem(f"template_refused: {error}") from None
 
     def _plain(self, row: dict) -> tuple[str, str]:
         if "text" in row:
             return "", row["text"]
         if self.style == "template":
-            return self._from_file(row), row["output"]
+            with _refusals():
+                return self.prompt.render(row), row["output"]
         if self.style == "alpaca":
             prompt = ALPACA_INPUT if row["input"] else ALPACA
             return prompt.format_map(row), row["output"]
         return user_text(row), row["output"]
 
-    def _from_file(self, row: dict) -> str:
-        try:
-            return self.prompt.render(row)
-        except jinja2.TemplateError as error:
-            raise Problem(f"template_refused: {error}") from None
-
     def _chat(self, turns: list[dict], tools: list | None) -> tuple[str, Spans]:
         if turns[-1]["role"] != "assistant":
             raise Problem("last_turn_is_not_the_assistant's")
-        try:
-            return self._rendered(turns, tools)
-        except jinja2.TemplateError as error:
-            if not self.fold or folded(turns) == turns:
-                raise Problem(f"template_refused: {error}") from None
-        try:
+        with _refusals():
+            try:
+                return self._rendered(turns, tools)
+            except jinja2.TemplateError:
+                again = folded(turns)
+                if not self.fold or again == turns:
+                    raise
             self.folded += 1
-            return self._rendered(folded(turns), tools)
-        except jinja2.TemplateError as error:
-            raise Problem(f"template_refused: {error}") from None
+            return self._rendered(again, tools)
 
     def _rendered(self, turns: list[dict], tools: list | None) -> tuple[str, Spans]:
         render = partial(self.template.render, tools=tools)

@@ -44,7 +44,8 @@ def gates(ledger: pa.Table, settings: dict, near: list[dict]) -> list[dict]:
         settings: the `split` section.
         near: pairs of near duplicates that sit in two splits.
     """
-    rows = split_table(ledger)["rows"]
+    table = split_table(ledger)
+    rows = table["rows"]
     total = sum(rows.values()) or 1
     smallest = min(rows.values())
     deviation = max(abs(rows[split] / total - settings[split]) for split in SPLITS)
@@ -52,7 +53,7 @@ def gates(ledger: pa.Table, settings: dict, near: list[dict]) -> list[dict]:
         _gate("prompts in two splits", _shared_prompts(ledger), 0),
         _gate("near duplicates in two splits", len(near), 0),
         _gate("smallest split, rows", smallest, settings["min_rows"], at_least=True),
-        _gate("strata absent from a split", len(absent_strata(ledger, settings)), 0),
+        _gate("strata absent from a split", len(_absent_strata(table["strata"], settings)), 0),
         _gate("deviation of a split's share", round(deviation, 4), settings["max_deviation"]),
     ]
 
@@ -68,9 +69,8 @@ def check_gates(results: list[dict]) -> None:
             )
 
 
-def absent_strata(ledger: pa.Table, settings: dict) -> list[str]:
+def _absent_strata(strata: dict, settings: dict) -> list[str]:
     """Strata that a split lacks, though its share of them is at least five rows."""
-    strata = split_table(ledger)["strata"]
     return [
         name
         for name, rows in strata.items()

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anneal.provenance.files import whole_file
-from anneal.records import fields_among, place
+from anneal.records import IDENTITY, fields_among, place
 
 
 def write_heldout(shards: list[Path], ledger: Path, output: Path) -> int:
@@ -19,7 +19,7 @@ def write_heldout(shards: list[Path], ledger: Path, output: Path) -> int:
     with whole_file(output) as path, path.open("wb") as stream:
         for shard in shards:
             fields = fields_among(pq.read_schema(shard).names)
-            columns = ["id", "source", "file", "line", "category", *fields]
+            columns = [*IDENTITY, "category", *fields]
             for row in pq.read_table(shard, columns=columns).to_pylist():
                 if place(row) in wanted:
                     shown = {name: row[name] for name in ("id", "category", *fields)}

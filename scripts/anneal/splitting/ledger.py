@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anneal.errors import UserError
-from anneal.records import PLACE, place
+from anneal.records import IDENTITY, PLACE, place
 from anneal.splitting.groups import JOINS, Groups
 
 LEDGER = pa.schema(
@@ -24,7 +24,7 @@ LEDGER = pa.schema(
         ("prompt_key", pa.string()),
     ]
 )
-COLUMNS = ["id", "source", "file", "line", "category", "prompt_key", "extra"]
+COLUMNS = [*IDENTITY, "category", "prompt_key", "extra"]
 
 
 def decide(shards: list[Path], rejects: list[Path], drops: Path, split: dict) -> pa.Table:
@@ -77,5 +77,5 @@ def _decided(row: dict, dropped: dict, groups: Groups) -> dict:
 
 
 def _rejected(row: dict) -> dict:
-    place = {name: row[name] for name in ("source", "file", "line")}
-    return {**place, "status": "rejected", "rule": row["reason"]}
+    at = {name: row[name] for name, _ in PLACE}
+    return {**at, "status": "rejected", "rule": row["reason"]}

@@ -5,8 +5,9 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from anneal.cleaning.texts import FIELD_NAMES, full_text
+from anneal.cleaning.texts import full_text
 from anneal.errors import UserError
+from anneal.records import PLACE, fields_among
 
 
 def find_rows(ledger: Path, wanted: str) -> list[dict]:
@@ -49,9 +50,8 @@ def explain(row: dict, ledger: Path) -> str:
 def cleaned_text(row: dict, shards: list[Path]) -> str | None:
     """The text of a row after cleaning, placeholders in it; None for a row that was rejected."""
     for shard in shards:
-        names = set(pq.read_schema(shard).names)
-        fields = [name for name in FIELD_NAMES if name in names]
-        at = [("file", "==", row["file"]), ("line", "==", row["line"])]
+        fields = fields_among(pq.read_schema(shard).names)
+        at = [(name, "==", row[name]) for name, _ in PLACE]
         for found in pq.read_table(shard, columns=fields, filters=at).to_pylist():
             return full_text(found)
     return None

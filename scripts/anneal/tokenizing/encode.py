@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from anneal.errors import UserError
-from anneal.records import IGNORED
+from anneal.records import IGNORED, identity
 from anneal.tokenizer import Tokenizer
 
 CUT_AWAY = "response_cut_away"
@@ -44,9 +44,8 @@ class Encoder:
         return [None if row["problem"] else self._whole(row, found) for row, found in pairs]
 
     def _rows(self, row: dict, whole: tuple | None) -> list[dict]:
-        place = {name: row[name] for name in ("id", "source", "file", "line")}
         made = self._fitted(*whole) if whole else [_nothing(row["problem"])]
-        return [{**place, **one} for one in made]
+        return [{**identity(row), **one} for one in made]
 
     def _whole(self, row: dict, encoding) -> tuple[np.ndarray, np.ndarray]:
         spans = [(s["start"], s["end"]) for s in row["spans"]]

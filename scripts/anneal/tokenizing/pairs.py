@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from anneal.records import identity
 from anneal.tokenizing.encode import Encoder
 
 
@@ -10,7 +11,7 @@ def encode_pairs(encoder: Encoder, rows: list[dict]) -> list[dict]:
     chosen = encoder.whole(rows)
     rejected = encoder.whole([{**row, **(row["rejected"] or {})} for row in rows])
     pairs = zip(rows, chosen, rejected, strict=True)
-    return [{**_place(row), **_pair(row, *sides, encoder.max_length)} for row, *sides in pairs]
+    return [{**identity(row), **_pair(row, *sides, encoder.max_length)} for row, *sides in pairs]
 
 
 def _pair(row: dict, chosen: tuple | None, rejected: tuple | None, max_length: int) -> dict:
@@ -35,7 +36,3 @@ def _cut(ids: np.ndarray, learned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _nothing(problem: str) -> dict:
     empty = dict.fromkeys(("prompt_ids", "chosen_ids", "rejected_ids"))
     return {**empty, "length": 0, "supervised": 0, "problem": problem}
-
-
-def _place(row: dict) -> dict:
-    return {name: row[name] for name in ("id", "source", "file", "line")}

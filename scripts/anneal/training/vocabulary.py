@@ -36,13 +36,10 @@ def _grow(model, size: int, added: int) -> None:
     old = size - added
     if model.get_input_embeddings().num_embeddings < size:
         model.resize_token_embeddings(size, mean_resizing=False)
-    sides = {id(m.weight): m.weight for m in (model.get_input_embeddings(), _output(model)) if m}
-    for weight in sides.values():
+    sides = (model.get_input_embeddings(), model.get_output_embeddings())
+    weights = {id(side.weight): side.weight for side in sides if side is not None}
+    for weight in weights.values():
         weight[old:size] = weight[:old].float().mean(0).to(weight.dtype)
-
-
-def _output(model):
-    return model.get_output_embeddings()
 
 
 def _align(model, tokenizer) -> None:
