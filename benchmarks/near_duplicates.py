@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
-from anneal.cleaning import duplicates
+from anneal.cleaning import duplicates, row_store
 from anneal.cleaning.similarity import BANDS, PERMUTATIONS, band_hashes, signatures
 
 SHARD = 50_000
@@ -34,7 +34,7 @@ def main(what: str, rows: int, folder: Path) -> None:
         shards = [_write_rows(folder, n, rows) for n in range(0, rows, SHARD)]
         print(f"written in {time.time() - started:.0f} s")
         started = time.time()
-        found = len(duplicates.find_duplicates(shards, set()))
+        found = duplicates.find_duplicates(shards, np.zeros(rows, bool)).num_rows
     else:
         found = _pairs(rows)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -65,14 +65,14 @@ def _write_rows(folder: Path, start: int, rows: int) -> Path:
 def _pairs(rows: int) -> int:
     with tempfile.TemporaryDirectory(prefix="anneal-") as folder:
         db = duckdb.connect(Path(folder) / "rows.duckdb")
-        db.execute(f"SET memory_limit='{duplicates.MEMORY}'")
+        db.execute(f"SET memory_limit='{row_store.MEMORY}'")
         columns = ", ".join(f"h{band} UBIGINT" for band in range(BANDS))
         db.execute(f"CREATE TABLE firsts (n BIGINT, {columns})")
         for start in range(0, rows, SHARD):
             part = pa.table({"n": np.arange(start, start + SHARD), **_hashes(start)})
             db.execute("INSERT INTO firsts SELECT * FROM part")
             del part
-        return sum(len(earlier) for _, earlier in duplicates.candidate_pairs(db))
+        return sum(len(earlier) for _, earlier in row_store.candidate_pairs(db))
 
 
 def _hashes(seed: int) -> dict[str, pa.Array]:

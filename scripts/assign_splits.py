@@ -6,30 +6,27 @@ python scripts/assign_splits.py --step JSON --records C.parquet ... --rejects X.
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from anneal import cli
-from anneal.provenance.files import whole_file, write_json
+from anneal.provenance.files import write_json
 from anneal.provenance.manifests import write_manifest
-from anneal.splitting.gates import check_gates, funnel, gates, split_table
-from anneal.splitting.ledger import check_reject_share, decide
-from anneal.splitting.overlap import cross_split_pairs
+from anneal.splitting.gates import check_gates, check_reject_share, funnel, gates, split_table
+from anneal.splitting.ledger import dropped_rows, write_ledger
+from anneal.splitting.sides import decide_sides
 
 
 def main(arguments) -> None:
-    settings = arguments.step.settings
-    ledger = decide(arguments.records, arguments.rejects, arguments.drops, settings["split"])
+    settings, records, ledger = arguments.step.settings, arguments.records, arguments.ledger
+    dropped = dropped_rows(records, arguments.drops)
+    sides, torn = decide_sides(records, dropped, settings["split"], settings["threshold"])
+    write_ledger(records, arguments.rejects, arguments.drops, sides, ledger)
     check_reject_share(ledger, settings["max_reject_share"])
-    pairs = cross_split_pairs(arguments.records, ledger, settings["threshold"])
-    results = gates(ledger, settings["split"], pairs)
+    results = gates(ledger, settings["split"], len(torn))
     report = {"funnel": funnel(ledger), "splits": split_table(ledger), "gates": results}
     check_gates(results)
-    with whole_file(arguments.ledger) as path:
-        pq.write_table(ledger, path, compression="zstd")
-    write_json(arguments.gates, {**report, "near_pairs": pairs})
-    inputs = {path.stem: path for path in [*arguments.records, *arguments.rejects]}
+    write_json(arguments.gates, report)
+    inputs = {path.stem: path for path in [*records, *arguments.rejects]}
     inputs["drops"] = arguments.drops
-    outputs = [arguments.ledger, arguments.gates]
+    outputs = [ledger, arguments.gates]
     write_manifest(arguments.manifest, arguments.step, inputs, outputs, **report["splits"])
 
 

@@ -4,10 +4,11 @@ python scripts/select_rows.py --step JSON --records C1.parquet C2.parquet ... \\
     --output D.parquet --contaminated X.parquet --manifest M.json
 """
 
-from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anneal import cli
@@ -16,47 +17,50 @@ from anneal.cleaning.duplicates import clusters, find_duplicates
 from anneal.cleaning.filters import filtered_rows
 from anneal.provenance.files import whole_file
 from anneal.provenance.manifests import write_manifest
-from anneal.records import DROP, MATCH, place
 
 
 def main(arguments) -> None:
-    settings = arguments.step.settings
+    settings, records = arguments.step.settings, arguments.records
     duplicates = dict(settings["deduplicate"])
     warn_share = duplicates.pop("warn_share")
-    dropped = filtered_rows(arguments.records, settings["filter"])
+    skip = np.zeros(sum(pq.read_metadata(path).num_rows for path in records), bool)
+    filtered = filtered_rows(records, settings["filter"])
+    skip[filtered["row"]] = True
     contaminated, matches = contaminated_rows(
-        arguments.records, places(dropped), settings["tests"], settings["decontaminate"]
+        records, skip, settings["tests"], settings["decontaminate"]
     )
-    dropped += contaminated
-    dropped += find_duplicates(arguments.records, places(dropped), **duplicates)
-    write(dropped, DROP, arguments.output)
-    write(matches, MATCH, arguments.contaminated)
-    inputs = {path.stem: path for path in arguments.records}
+    skip[contaminated["row"]] = True
+    copies = find_duplicates(records, skip, **duplicates)
+    dropped = pa.concat_tables([filtered, contaminated, copies])
+    write(dropped, arguments.output)
+    write(matches, arguments.contaminated)
     outputs = [arguments.output, arguments.contaminated]
     facts = {
-        "rules": dict(sorted(Counter(row["rule"] for row in dropped).items())),
-        "clusters": clusters(dropped),
-        "duplicate_share": duplicate_shares(arguments.records, dropped, warn_share),
+        "rules": dict(sorted(counted(dropped["rule"]).items())),
+        "clusters": clusters(copies),
+        "duplicate_share": duplicate_shares(records, copies, warn_share),
     }
+    inputs = {path.stem: path for path in records}
     write_manifest(arguments.manifest, arguments.step, inputs, outputs, **facts)
 
 
-def places(rows: list[dict]) -> set[tuple[str, str, int]]:
-    return {place(row) for row in rows}
-
-
-def write(rows: list[dict], schema: pa.Schema, output: Path) -> None:
+def write(rows: pa.Table, output: Path) -> None:
     with whole_file(output) as path:
-        pq.write_table(pa.Table.from_pylist(rows, schema), path, compression="zstd")
+        pq.write_table(rows, path, compression="zstd")
 
 
-def duplicate_shares(records: list[Path], dropped: list[dict], warn_share: float) -> dict:
+def counted(column: pa.ChunkedArray) -> dict[str, int]:
+    return {item["values"]: item["counts"] for item in pc.value_counts(column).to_pylist()}
+
+
+def duplicate_shares(records: list[Path], copies: pa.Table, warn_share: float) -> dict:
     """Share of each source that was removed as duplicates; a warning above the limit."""
-    read: Counter[str] = Counter()
+    read: dict[str, int] = {}
     for path in records:
-        read.update(pq.read_table(path, columns=["source"])["source"].to_pylist())
-    gone = Counter(row["source"] for row in dropped if row["rule"].endswith("_duplicate"))
-    shares = {source: round(gone[source] / read[source], 4) for source in sorted(read)}
+        for source, rows in counted(pq.read_table(path, columns=["source"])["source"]).items():
+            read[source] = read.get(source, 0) + rows
+    gone = counted(copies["source"])
+    shares = {source: round(gone.get(source, 0) / read[source], 4) for source in sorted(read)}
     for source, share in shares.items():
         if share > warn_share:
             text = "%.0f%% of source '%s' are duplicates; see the clusters in the manifest"

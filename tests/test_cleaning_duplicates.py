@@ -3,12 +3,13 @@
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_cleaning import cleaned
 
-from anneal.cleaning import duplicates
+from anneal.cleaning import row_store
 from anneal.cleaning.duplicates import clusters, find_duplicates
 from anneal.cleaning.normalise import fold
 from anneal.cleaning.similarity import BANDS, ROWS, shingles, signatures
@@ -53,13 +54,13 @@ def found_in(texts: list[str], threshold: float, skip=()) -> list[tuple]:
         shards = [cleaned(Path(folder), part, name) for part, name in parts]
         place = {("a.jsonl", n + 1): n + 1 for n in range(half)}
         place |= {("b.jsonl", n + 1): half + n + 1 for n in range(len(texts) - half)}
-        skipped = {("s", *at) for at, n in place.items() if n - 1 in skip}
+        skipped = np.isin(np.arange(len(texts)), list(skip))
         return [
             (
                 *(place[d["file"], d["line"]], d["rule"], d["value"]),
                 place[d["kept_file"], d["kept_line"]],
             )
-            for d in find_duplicates(shards, skipped, threshold=threshold)
+            for d in find_duplicates(shards, skipped, threshold=threshold).to_pylist()
         ]
 
 
@@ -118,18 +119,20 @@ def test_only_the_reworded_copy_of_a_templated_row_goes(tmp_path):
     ]
     copy = letters[0].replace("wake", "rise")
     shard = cleaned(tmp_path, [FRAME.format(x) for x in [*letters, copy]])
-    drops = find_duplicates([shard], set())
-    assert [(d["line"], d["kept_id"]) for d in drops] == [(5, "id0")]
+    drops = find_duplicates([shard], np.zeros(5, bool))
+    assert [(d["line"], d["kept_id"]) for d in drops.to_pylist()] == [(5, "id0")]
     assert clusters(drops) == [{"kept": "c.jsonl:1", "id": "id0", "removed": 1}]
 
 
 def test_a_giant_bucket_costs_few_pairs_and_no_copy_of_its_first_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(duplicates.candidate_pairs, "__defaults__", (3,))
+    monkeypatch.setattr(row_store.candidate_pairs, "__defaults__", (3,))
     texts = [FRAME.format(f"Letter {n} is about {n * 7} and {n * n}.") for n in range(20)]
     texts += [FRAME.format("Letter 1 is about 7 and 1."), texts[15] + " Bye."]
     shard = cleaned(tmp_path, texts)
     found = {
         d["line"]: d["kept_line"]
-        for d in find_duplicates([shard], set(), exact=False, threshold=0.97)
+        for d in find_duplicates(
+            [shard], np.zeros(22, bool), exact=False, threshold=0.97
+        ).to_pylist()
     }
     assert found == {21: 2, 22: 16}

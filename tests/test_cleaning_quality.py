@@ -2,14 +2,16 @@
 
 import json
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_cleaning import cleaned
+from test_cleaning import broken_rule, cleaned
 
 from anneal.cleaning.contamination import Index, contaminated_rows
-from anneal.cleaning.filters import RULES, broken_rule, filtered_rows, limits
+from anneal.cleaning.filters import RULES, filtered_rows, limits
 from anneal.cleaning.language import language, script
 from anneal.cleaning.quality import scores
 from anneal.cleaning.questions import test_files as files_of
@@ -92,7 +94,7 @@ def test_rows_in_another_language_go_and_short_ones_stay(tmp_path):
     german = "Das Schiff fährt heute Abend mit einer Ladung Salz nach Norden."
     shard = cleaned(tmp_path, [PROSE, german, "Ja.", "OK"], language=True)
     dropped = filtered_rows([shard], Filter(languages=["en"], min_language_score=0.9).model_dump())
-    assert [(d["line"], d["rule"]) for d in dropped] == [(2, "language_de")]
+    assert [(d["line"], d["rule"]) for d in dropped.to_pylist()] == [(2, "language_de")]
     assert language(german)[0] == "de"
 
 
@@ -129,14 +131,16 @@ def test_rows_that_give_away_questions_are_dropped_with_task_and_span(tmp_path, 
     ]
     shard = cleaned(tmp_path, texts)
     settings = Decontaminate().model_dump()
-    drops, matches = contaminated_rows([shard], set(), tests, settings)
-    assert [(d["line"], d["rule"], d["value"]) for d in drops] == [
+    drops, matches = contaminated_rows([shard], np.zeros(4, bool), tests, settings)
+    matches = matches.to_pylist()
+    assert [(d["line"], d["rule"], d["value"]) for d in drops.to_pylist()] == [
         (1, "contaminated", 1.0),
         (2, "contaminated", 1.0),
     ]
     assert [(m["task"], m["question"]) for m in matches] == [("quiz", 1), ("quiz", 2)]
     assert matches[1]["span"] == "which metal turns green when damp sea air reaches it"
-    assert contaminated_rows([shard], {("s", "c.jsonl", 1)}, tests, settings)[0] == drops[1:]
+    skip = np.arange(4) == 0
+    assert contaminated_rows([shard], skip, tests, settings)[0] == drops.slice(1)
 
 
 def test_thirteen_words_in_a_row_are_enough_and_twelve_are_not(tests):
@@ -275,5 +279,6 @@ def test_selection_counts_rules_names_clusters_and_warns(tmp_path, tests, caplog
     assert facts["duplicate_share"] == {"s": 0.4}
     assert pq.read_table(arguments.output).num_rows == sum(facts["rules"].values())
     assert "duplicates" not in caplog.text
-    select_rows.duplicate_shares([shard], [{"source": "s", "rule": "near_duplicate"}] * 3, 0.5)
+    copies = pa.table({"source": ["s"] * 3})
+    select_rows.duplicate_shares([shard], copies, 0.5)
     assert "60% of source 's' are duplicates" in caplog.text

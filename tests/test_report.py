@@ -100,7 +100,6 @@ def dataset() -> dict:
             },
         },
         "gates": [{"gate": "prompts in two splits", "value": 0, "limit": 0, "passed": True}],
-        "near_pairs": [],
         "converted": {},
         "clusters": [{"id": "1d", "kept": HOSTILE, "removed": 3}],
         "review": {"email": [f"write to [EMAIL_abcdefgh] {HOSTILE}"]},

@@ -39,8 +39,10 @@ MATCH = pa.schema(
     ]
 )
 
+# `row` is the number of the row in its dataset's cleaned shards, in order of appearance.
 DROP = pa.schema(
     [
+        ("row", pa.int64()),
         ("id", pa.string()),
         *PLACE,
         ("rule", pa.string()),

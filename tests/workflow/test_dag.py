@@ -75,9 +75,7 @@ def test_appended_rows_rerun_their_shard_and_the_global_steps(project):
 
 
 def test_editing_a_helper_module_reruns_its_step(project):
-    project.edit(
-        "scripts/anneal/cleaning/filters.py", "float(scores[score])", "1.0 * scores[score]"
-    )
+    project.edit("scripts/anneal/cleaning/filters.py", "-np.inf, bound", "-1.0 * np.inf, bound")
     assert project.planned() == Counter(DOWNSTREAM)
 
 

@@ -9,39 +9,42 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anneal.cleaning.normalise import fold
 from anneal.cleaning.questions import questions
 from anneal.cleaning.texts import full_text
-from anneal.records import IDENTITY, fields_among, identity, place
+from anneal.records import DROP, IDENTITY, MATCH, fields_among, identity
 
 SHORT, FEWEST, PHRASE = 8, 5, 10
 WORD = re.compile(r"\w+")
 
 
 def contaminated_rows(
-    shards: list[Path], skip: set[tuple[str, str, int]], tests: dict[str, list[str]], settings: dict
-) -> tuple[list[dict], list[dict]]:
-    """Rows as of `records.DROP`, and what each shares with which question as `records.MATCH`.
+    shards: list[Path], skip: np.ndarray, tests: dict[str, list[str]], settings: dict
+) -> tuple[pa.Table, pa.Table]:
+    """Rows as `records.DROP`, and what each shares with which question as `records.MATCH`.
 
     Args:
-        skip: (source, file, line) of rows that take no part.
+        skip: bool by row number: rows that take no part.
         tests: files with the test questions of each task.
         settings: the `decontaminate` section.
     """
     index = Index(tests, settings["ngram"], settings["coverage"])
-    drops, matches = [], []
+    drops, matches, start = [], [], 0
     for shard in shards if index.grams else []:
         columns = [*IDENTITY, *fields_among(pq.read_schema(shard).names)]
         for batch in pq.ParquetFile(shard).iter_batches(columns=columns):
-            for row in batch.to_pylist():
-                at = identity(row)
-                skipped = place(row) in skip
-                if not skipped and (found := index.match(full_text(row))):
-                    drops.append({**at, "rule": "contaminated", "value": found["coverage"]})
+            for n, row in enumerate(batch.to_pylist(), start):
+                if not skip[n] and (found := index.match(full_text(row))):
+                    at = identity(row)
+                    value = found["coverage"]
+                    drops.append({"row": n, **at, "rule": "contaminated", "value": value})
                     matches.append({**at, **found})
-    return drops, matches
+            start += batch.num_rows
+    return pa.Table.from_pylist(drops, DROP), pa.Table.from_pylist(matches, MATCH)
 
 
 class Index:

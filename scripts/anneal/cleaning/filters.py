@@ -1,12 +1,15 @@
 """Which cleaned rows are kept, by the scores that cleaning stored."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anneal.cleaning.language import languages
 from anneal.errors import UserError
-from anneal.records import IDENTITY
+from anneal.records import DROP, IDENTITY
 
 # Rae et al. 2021, tables A1 and A2; Raffel et al. 2020, section 2.2; Penedo et al. 2024, section 3.
 RULES: dict[str, dict[str, dict[str, float]]] = {
@@ -42,39 +45,49 @@ RULES: dict[str, dict[str, dict[str, float]]] = {
 }
 
 
-def filtered_rows(shards: list[Path], settings: dict) -> list[dict]:
-    """Rows that break a rule, in order, as rows of `records.DROP`."""
+def filtered_rows(shards: list[Path], settings: dict) -> pa.Table:
+    """Rows that break a rule, in order: a table of `records.DROP`."""
     check_languages(settings["languages"])
-    bounds = limits(settings)
-    columns = [*IDENTITY, "scores"]
-    dropped = []
+    found, start = [DROP.empty_table()], 0
     for shard in shards:
-        for batch in pq.ParquetFile(shard).iter_batches(columns=columns):
-            for row in batch.to_pylist():
-                if broken := broken_rule(row.pop("scores"), settings, bounds):
-                    dropped.append({**row, "rule": broken[0], "value": broken[1]})
-    return dropped
+        for batch in pq.ParquetFile(shard).iter_batches(columns=[*IDENTITY, "scores"]):
+            rule, value = broken_rules(batch.column("scores"), settings)
+            broken = np.flatnonzero(rule != "")
+            columns = {name: batch.column(name).take(pa.array(broken)) for name in IDENTITY}
+            columns |= {"row": start + broken, "rule": rule[broken], "value": value[broken]}
+            found.append(drop_table(columns))
+            start += batch.num_rows
+    return pa.concat_tables(found)
 
 
-def broken_rule(
-    scores: dict, settings: dict, bounds: dict | None = None
-) -> tuple[str, float] | None:
-    """The first rule a row breaks, with the value that broke it; None keeps the row."""
-    rules = (
-        ("response_too_short", "response_chars", lambda v: v < settings["min_response_chars"]),
-        ("too_long", "chars", lambda v: v > settings["max_chars"]),
-        ("symbols", "symbol_ratio", lambda v: v > settings["max_symbol_ratio"]),
-        ("repetition", "repeated_line_share", lambda v: v > settings["max_repeated_line_share"]),
-    )
-    for rule, score, broken in rules:
-        if broken(scores[score]):
-            return rule, float(scores[score])
-    for score, bound in (limits(settings) if bounds is None else bounds).items():
-        if bound["min"] is not None and scores[score] < bound["min"]:
-            return f"{score}_low", float(scores[score])
-        if bound["max"] is not None and scores[score] > bound["max"]:
-            return f"{score}_high", float(scores[score])
-    return _foreign(scores, settings)
+def drop_table(columns: dict) -> pa.Table:
+    """A table of `records.DROP`; columns that are not given are null."""
+    size = len(columns["row"])
+    filled = {f.name: columns.get(f.name, pa.nulls(size, f.type)) for f in DROP}
+    return pa.table(filled, schema=DROP)
+
+
+def broken_rules(scores: pa.StructArray, settings: dict) -> tuple[np.ndarray, np.ndarray]:
+    """The first rule that each row breaks, empty if none, and the value that broke it."""
+    rule, value = np.full(len(scores), "", object), np.full(len(scores), np.nan)
+    for name, score, smallest, largest in _bounds(settings):
+        values = scores.field(score).to_numpy(zero_copy_only=False)
+        broken = (rule == "") & ((values < smallest) | (values > largest))
+        rule[broken], value[broken] = name, values[broken]
+    return _foreign(scores, settings, rule, value) if settings["languages"] else (rule, value)
+
+
+def _bounds(settings: dict) -> Iterator[tuple[str, str, float, float]]:
+    """(rule, score, smallest, largest value that is allowed), in the order they are tried."""
+    yield "response_too_short", "response_chars", settings["min_response_chars"], np.inf
+    yield "too_long", "chars", -np.inf, settings["max_chars"]
+    yield "symbols", "symbol_ratio", -np.inf, settings["max_symbol_ratio"]
+    yield "repetition", "repeated_line_share", -np.inf, settings["max_repeated_line_share"]
+    for score, bound in limits(settings).items():
+        if bound["min"] is not None:
+            yield f"{score}_low", score, bound["min"], np.inf
+        if bound["max"] is not None:
+            yield f"{score}_high", score, -np.inf, bound["max"]
 
 
 def limits(settings: dict) -> dict[str, dict[str, float | None]]:
@@ -97,9 +110,11 @@ def check_languages(wanted: list[str]) -> None:
             raise UserError("filter.languages", f"unknown language '{code}'", f"known: {known}")
 
 
-def _foreign(scores: dict, settings: dict) -> tuple[str, float] | None:
-    code = scores["language"] if settings["languages"] else None
-    if code is None or code in settings["languages"]:
-        return None
-    score = scores["language_score"]
-    return (f"language_{code}", score) if score >= settings["min_language_score"] else None
+def _foreign(scores: pa.StructArray, settings: dict, rule: np.ndarray, value: np.ndarray):
+    codes = scores.field("language").to_numpy(zero_copy_only=False)
+    sure = scores.field("language_score").to_numpy(zero_copy_only=False)
+    other = ~np.isin(codes.astype("U3"), settings["languages"]) & (codes != None)  # noqa: E711
+    broken = (rule == "") & other & (sure >= settings["min_language_score"])
+    rule[broken] = [f"language_{code}" for code in codes[broken]]
+    value[broken] = sure[broken]
+    return rule, value

@@ -1,8 +1,12 @@
-"""Gates: figures about a split that must hold before anything is trained on it."""
+"""Gates: figures about a split that must hold before anything is trained on it.
 
-from collections import Counter
+Everything is asked of the finished ledger, by SQL, so it may be larger than the memory.
+"""
 
-import pyarrow as pa
+from pathlib import Path
+
+import duckdb
+from pyarrow.dataset import dataset
 
 from anneal.errors import UserError
 from anneal.splitting.assign import SPLITS
@@ -10,34 +14,68 @@ from anneal.splitting.assign import SPLITS
 EXPECTED = 5
 
 
-def funnel(ledger: pa.Table) -> dict:
+def ask(ledger: Path, sql: str) -> list[tuple]:
+    """Rows of a query over the table `ledger`."""
+    with duckdb.connect() as db:
+        db.execute("SET memory_limit='600MB'")
+        db.register("ledger", dataset(str(ledger)))  # DuckDB takes a [ in a path for a pattern
+        return db.execute(sql).fetchall()
+
+
+def check_reject_share(ledger: Path, allowed: float) -> None:
+    """Raises UserError: nothing was read, or a source has too many unreadable rows."""
+    found = ask(
+        ledger,
+        """
+        SELECT source, count(*), count(*) FILTER (status = 'rejected') AS bad,
+            first({'file': file, 'line': line, 'why': rule} ORDER BY file, line)
+                FILTER (status = 'rejected')
+        FROM ledger GROUP BY source ORDER BY source
+        """,
+    )
+    if not found:
+        raise UserError("datasets", "all sources are empty", "check their paths")
+    for source, read, rejected, first in found:
+        if rejected > allowed * read:
+            raise UserError(
+                f"{first['file']}:{first['line']}",
+                f"{rejected} of {read} rows of source '{source}' are unreadable "
+                f"(first: {first['why']}), more than the {allowed:.0%} allowed",
+                "see the rejects files; name its columns, mend it, or raise max_reject_share",
+            )
+
+
+def funnel(ledger: Path) -> dict:
     """Rows per source: `read`, `kept`, `rejected`, `dropped`, `rules` and `reasons` with counts."""
     sources: dict[str, dict] = {}
-    empty = {"read": 0, "kept": 0, "rejected": 0, "dropped": 0}
-    for row in ledger.select(["source", "status", "rule"]).to_pylist():
-        new = {**empty, "rules": Counter(), "reasons": Counter()}
-        counts = sources.setdefault(row["source"], new)
-        counts["read"] += 1
-        counts[row["status"]] += 1
-        if row["status"] == "dropped":
-            counts["rules"][row["rule"]] += 1
-        if row["status"] == "rejected":
-            counts["reasons"][row["rule"].partition(" (column")[0]] += 1
-    return {name: _sorted(counts) for name, counts in sources.items()}
+    counts = ask(
+        ledger,
+        """
+        SELECT source, status, if(status = 'rejected', split_part(rule, ' (column', 1), rule),
+            count(*) FROM ledger GROUP BY ALL ORDER BY ALL
+        """,
+    )
+    for source, status, rule, rows in counts:
+        empty = {"read": 0, "kept": 0, "rejected": 0, "dropped": 0, "rules": {}, "reasons": {}}
+        counted = sources.setdefault(source, empty)
+        counted["read"] += rows
+        counted[status] += rows
+        if status != "kept":
+            counted["rules" if status == "dropped" else "reasons"][rule] = rows
+    return sources
 
 
-def split_table(ledger: pa.Table) -> dict:
+def split_table(ledger: Path) -> dict:
     """Kept rows per split, in total and per stratum; absent strata are shown as 0."""
-    kept = [row for row in ledger.to_pylist() if row["status"] == "kept"]
-    strata = sorted({row["category"] for row in kept})
-    counts = Counter((row["split"], row["category"]) for row in kept)
-    return {
-        "rows": {split: sum(row["split"] == split for row in kept) for split in SPLITS},
-        "strata": {s: {split: counts[split, s] for split in SPLITS} for s in strata},
-    }
+    sql = "SELECT split, category, count(*) FROM ledger WHERE status = 'kept' GROUP BY ALL"
+    rows, strata = dict.fromkeys(SPLITS, 0), {}
+    for split, category, count in sorted(ask(ledger, sql)):
+        rows[split] += count
+        strata.setdefault(category, dict.fromkeys(SPLITS, 0))[split] = count
+    return {"rows": rows, "strata": dict(sorted(strata.items()))}
 
 
-def gates(ledger: pa.Table, settings: dict, near: list[dict]) -> list[dict]:
+def gates(ledger: Path, settings: dict, near: int) -> list[dict]:
     """Each gate with `value`, `limit` and whether it `passed`.
 
     Args:
@@ -51,7 +89,7 @@ def gates(ledger: pa.Table, settings: dict, near: list[dict]) -> list[dict]:
     deviation = max(abs(rows[split] / total - settings[split]) for split in SPLITS)
     return [
         _gate("prompts in two splits", _shared_prompts(ledger), 0),
-        _gate("near duplicates in two splits", len(near), 0),
+        _gate("near duplicates in two splits", near, 0),
         _gate("smallest split, rows", smallest, settings["min_rows"], at_least=True),
         _gate("strata absent from a split", len(_absent_strata(table["strata"], settings)), 0),
         _gate("deviation of a split's share", round(deviation, 4), settings["max_deviation"]),
@@ -79,17 +117,12 @@ def _absent_strata(strata: dict, settings: dict) -> list[str]:
     ]
 
 
-def _sorted(counts: dict) -> dict:
-    lists = {name: dict(sorted(counts[name].items())) for name in ("rules", "reasons")}
-    return {**counts, **lists}
-
-
-def _shared_prompts(ledger: pa.Table) -> int:
-    sides: dict[str, set[str]] = {}
-    for row in ledger.to_pylist():
-        if row["status"] == "kept":
-            sides.setdefault(row["prompt_key"], set()).add(row["split"])
-    return sum(len(found) > 1 for found in sides.values())
+def _shared_prompts(ledger: Path) -> int:
+    sql = """
+        SELECT count(*) FROM (SELECT prompt_key FROM ledger WHERE status = 'kept'
+        GROUP BY prompt_key HAVING min(split) != max(split))
+    """
+    return ask(ledger, sql)[0][0]
 
 
 def _gate(name: str, value: float, limit: float, at_least: bool = False) -> dict:

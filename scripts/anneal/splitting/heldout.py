@@ -3,26 +3,26 @@
 from pathlib import Path
 
 import orjson
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anneal.provenance.files import whole_file
-from anneal.records import IDENTITY, fields_among, place
+from anneal.records import IDENTITY, PLACE, fields_among, place
 
 
 def write_heldout(shards: list[Path], ledger: Path, output: Path) -> int:
     """Write id, fields and category of each test row; returns their number."""
-    kept = pq.read_table(ledger, columns=["source", "file", "line", "split"])
-    test = kept.filter(pc.equal(kept["split"], "test"))
+    columns = [name for name, _ in PLACE]
+    test = pq.read_table(ledger, columns=columns, filters=[("split", "==", "test")])
     wanted = {place(row) for row in test.to_pylist()}
     rows = 0
     with whole_file(output) as path, path.open("wb") as stream:
         for shard in shards:
             fields = fields_among(pq.read_schema(shard).names)
             columns = [*IDENTITY, "category", *fields]
-            for row in pq.read_table(shard, columns=columns).to_pylist():
-                if place(row) in wanted:
-                    shown = {name: row[name] for name in ("id", "category", *fields)}
-                    stream.write(orjson.dumps(shown) + b"\n")
-                    rows += 1
+            for batch in pq.ParquetFile(shard).iter_batches(columns=columns):
+                for row in batch.to_pylist():
+                    if place(row) in wanted:
+                        shown = {name: row[name] for name in ("id", "category", *fields)}
+                        stream.write(orjson.dumps(shown) + b"\n")
+                        rows += 1
     return rows

@@ -1,16 +1,17 @@
 """The ledger: one row for every row that was read, saying what became of it and why."""
 
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from anneal.errors import UserError
-from anneal.records import IDENTITY, PLACE, place
-from anneal.splitting.groups import JOINS, Groups
+from anneal.provenance.files import whole_file
+from anneal.records import IDENTITY, PLACE
+from anneal.splitting.assign import SPLITS
 
+JOINS = "joins_two_splits"
 LEDGER = pa.schema(
     [
         ("id", pa.string()),
@@ -24,58 +25,65 @@ LEDGER = pa.schema(
         ("prompt_key", pa.string()),
     ]
 )
-COLUMNS = [*IDENTITY, "category", "prompt_key", "extra"]
+COLUMNS = [*IDENTITY, "category", "prompt_key"]
 
 
-def decide(shards: list[Path], rejects: list[Path], drops: Path, split: dict) -> pa.Table:
-    """The ledger of a dataset, in the order of sources and lines.
+def dropped_rows(shards: list[Path], drops: Path) -> np.ndarray:
+    """Whether each row was dropped: bool by row number."""
+    dropped = np.zeros(sum(pq.read_metadata(path).num_rows for path in shards), bool)
+    dropped[pq.read_table(drops, columns=["row"])["row"]] = True
+    return dropped
+
+
+def write_ledger(
+    shards: list[Path], rejects: list[Path], drops: Path, sides: np.ndarray, output: Path
+) -> None:
+    """Write the ledger of a dataset, in the order of sources, files and lines.
 
     Args:
         shards: cleaned shards; `rejects` are their rejected rows, pairwise.
         drops: result of `select_rows`.
-        split: the `split` section.
+        sides: result of `decide_sides`.
     """
-    dropped = {place(drop): drop for drop in pq.read_table(drops).to_pylist()}
-    groups, rows = Groups(split), []
-    for shard, refused in zip(shards, rejects, strict=True):
-        decided = [_decided(row, dropped, groups) for row in _rows(shard)]
-        decided += [_rejected(row) for row in pq.read_table(refused).to_pylist()]
-        rows += sorted(decided, key=lambda row: row["line"])
-    return pa.Table.from_pylist(rows, LEDGER)
+    dropped, start = pq.read_table(drops).sort_by("row"), 0
+    with whole_file(output) as path, pq.ParquetWriter(path, LEDGER, compression="zstd") as writer:
+        for shard, refused in zip(shards, rejects, strict=True):
+            rows = pq.read_table(shard, columns=COLUMNS)
+            stop = start + rows.num_rows
+            first, last = np.searchsorted(dropped["row"], [start, stop])
+            decided = _decided(rows, start, dropped.slice(first, last - first), sides[start:stop])
+            both = pa.concat_tables([decided, _rejected(pq.read_table(refused))])
+            writer.write_table(both.sort_by([("file", "ascending"), ("line", "ascending")]))
+            start = stop
 
 
-def check_reject_share(ledger: pa.Table, allowed: float) -> None:
-    """Raises UserError: nothing was read, or a source has too many unreadable rows."""
-    if ledger.num_rows == 0:
-        raise UserError("datasets", "all sources are empty", "check their paths")
-    read = Counter(ledger["source"].to_pylist())
-    bad = [row for row in ledger.to_pylist() if row["status"] == "rejected"]
-    for source, rejected in Counter(row["source"] for row in bad).items():
-        if rejected > allowed * read[source]:
-            first = next(row for row in bad if row["source"] == source)
-            raise UserError(
-                f"{first['file']}:{first['line']}",
-                f"{rejected} of {read[source]} rows of source '{source}' are unreadable "
-                f"(first: {first['rule']}), more than the {allowed:.0%} allowed",
-                "see the rejects files; name its columns, mend it, or raise max_reject_share",
-            )
+def _decided(rows: pa.Table, start: int, drops: pa.Table, sides: np.ndarray) -> pa.Table:
+    """Read rows with what became of them; `drops` are those among them that were dropped."""
+    drop_of = np.full(len(sides), -1)
+    drop_of[drops["row"].to_numpy() - start] = np.arange(drops.num_rows)
+    drop_of = pa.array(drop_of, mask=drop_of < 0)
+    kept = pa.array(sides > 0)
+    split = pa.array(np.array(["", *SPLITS])[sides])
+    decided = {name: drops[name].combine_chunks().take(drop_of) for name in ("value", "kept_id")}
+    rule = pc.coalesce(drops["rule"].combine_chunks().take(drop_of), JOINS)
+    return _ledger(
+        {
+            **{name: rows[name] for name in COLUMNS},
+            **decided,
+            "status": pc.if_else(kept, "kept", "dropped"),
+            "rule": pc.if_else(kept, pa.scalar(None, pa.string()), rule),
+            "split": pc.if_else(kept, split, pa.scalar(None, pa.string())),
+        },
+        rows.num_rows,
+    )
 
 
-def _rows(shard: Path) -> Iterator[dict]:
-    for batch in pq.ParquetFile(shard).iter_batches(columns=COLUMNS):
-        yield from batch.to_pylist()
+def _rejected(rows: pa.Table) -> pa.Table:
+    place = {name: rows[name] for name, _ in PLACE}
+    status = pa.repeat(pa.scalar("rejected"), rows.num_rows)
+    return _ledger({**place, "status": status, "rule": rows["reason"]}, rows.num_rows)
 
 
-def _decided(row: dict, dropped: dict, groups: Groups) -> dict:
-    if drop := dropped.get(place(row)):
-        reason = {name: drop[name] for name in ("rule", "value", "kept_id")}
-        return {**row, "status": "dropped", **reason}
-    side = groups.side(row)
-    if side is None:
-        return {**row, "status": "dropped", "rule": JOINS}
-    return {**row, "status": "kept", "split": side}
-
-
-def _rejected(row: dict) -> dict:
-    at = {name: row[name] for name, _ in PLACE}
-    return {**at, "status": "rejected", "rule": row["reason"]}
+def _ledger(columns: dict, size: int) -> pa.Table:
+    filled = {f.name: columns.get(f.name, pa.nulls(size, f.type)) for f in LEDGER}
+    return pa.table(filled, schema=LEDGER)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow.dataset import dataset, field
 
 from anneal.cleaning.texts import full_text
 from anneal.errors import UserError
@@ -16,13 +17,13 @@ def find_rows(ledger: Path, wanted: str) -> list[dict]:
     Raises:
         UserError: the ledger has no such row.
     """
-    table = pq.read_table(ledger)
+    rows = dataset(str(ledger))
     file, _, line = wanted.rpartition(":")
     if file and line.isdigit():
-        at = pc.and_(_ends_with(table["file"], file), pc.equal(table["line"], int(line)))
-        found = table.filter(at)
+        whole, ending = field("file") == file, pc.ends_with(field("file"), f"/{file}")
+        found = rows.to_table(filter=(whole | ending) & (field("line") == int(line)))
     else:
-        found = table.filter(pc.equal(table["id"], wanted))
+        found = rows.to_table(filter=field("id") == wanted)
     if not found.num_rows:
         do = "give an id of the ledger, or FILE:LINE as it stands there"
         raise UserError(ledger, f"no row '{wanted}'", do)
@@ -31,8 +32,7 @@ def find_rows(ledger: Path, wanted: str) -> list[dict]:
 
 def kept_place(ledger: Path, kept_id: str) -> str:
     """file:line of the row that was kept in the place of a duplicate."""
-    table = pq.read_table(ledger, columns=["id", "file", "line", "status"])
-    rows = table.filter(pc.equal(table["id"], kept_id)).to_pylist()
+    rows = dataset(str(ledger)).to_table(filter=field("id") == kept_id).to_pylist()
     kept = [row for row in rows if row["status"] == "kept"]
     return "{file}:{line}".format(**(kept or rows)[0]) if rows else "a row not in this ledger"
 
@@ -55,8 +55,3 @@ def cleaned_text(row: dict, shards: list[Path]) -> str | None:
         for found in pq.read_table(shard, columns=fields, filters=at).to_pylist():
             return full_text(found)
     return None
-
-
-def _ends_with(files, name: str):
-    whole = pc.equal(files, name)
-    return pc.or_(whole, pc.ends_with(files, f"/{name}"))

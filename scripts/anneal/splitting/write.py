@@ -1,18 +1,19 @@
 """The tokenized rows of each split gathered, and packed into sequences where that is asked for."""
 
-from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from pyarrow.dataset import dataset
 
 from anneal.arrow_dataset import read_arrow_dataset, write_arrow_dataset
 from anneal.errors import UserError
 from anneal.provenance.files import whole_folder
-from anneal.records import PAIR_TOKENS, place
+from anneal.records import PAIR_TOKENS, PLACE
 from anneal.splitting.assign import SPLITS
 from anneal.splitting.mixture import copies
 from anneal.tokenizing.packing import pack, position_ids
@@ -29,6 +30,7 @@ SEQUENCE = pa.schema(
 )
 PAIR = pa.schema([PAIR_TOKENS.field(n) for n in PAIR_COLUMNS])
 BATCH = 500
+WINDOW = 100_000
 BUCKETS = 40
 
 
@@ -52,29 +54,43 @@ def write_splits(tokens: list[Path], ledger: Path, settings: dict, folder: Path)
             usable = here[pc.is_null(table["problem"]).to_numpy()[here]]
             taken = _weighted(table, usable, settings["weights"]) if name == "train" else usable
             report[name] = _write(table, taken, settings, name, partial / name)
-            problems = Counter(table["problem"].take(np.setdiff1d(here, usable)).to_pylist())
-            report[name]["set_aside"] = dict(sorted(problems.items()))
+            report[name]["set_aside"] = _counted(table["problem"].take(here).drop_null())
     if not report["train"]["rows"]:
         why = ", ".join(f"{n} x {reason}" for reason, n in report["train"]["set_aside"].items())
         raise UserError("datasets.*", f"no training row is left ({why})", "see format, tokenize")
     return report
 
 
+def _counted(problems: pa.ChunkedArray) -> dict[str, int]:
+    counts = {item["values"]: item["counts"] for item in pc.value_counts(problems).to_pylist()}
+    return dict(sorted(counts.items()))
+
+
 def _split_of(table: pa.Table, ledger: Path) -> np.ndarray:
     """Split of each tokenized row; empty for rows that were dropped."""
-    columns = ["source", "file", "line"]
-    kept = pq.read_table(ledger, columns=[*columns, "split"]).to_pylist()
-    side = {place(row): row["split"] for row in kept}
-    rows = table.select(columns).to_pylist()
-    return np.array([side.get(place(row)) or "" for row in rows], dtype="U5")
+    places = table.select([name for name, _ in PLACE])
+    places = places.append_column("n", pa.array(np.arange(table.num_rows)))
+    split = np.full(table.num_rows, "", "U5")
+    with duckdb.connect() as db:
+        db.execute("SET memory_limit='600MB'")
+        db.register("places", places)
+        db.register("ledger", dataset(str(ledger)))
+        sql = "SELECT n, split FROM places JOIN ledger USING (source, file, line) WHERE split != ''"
+        for batch in db.execute(sql).to_arrow_reader():
+            split[batch["n"].to_numpy()] = batch["split"].to_numpy(zero_copy_only=False)
+    return split
 
 
 def _weighted(table: pa.Table, rows: np.ndarray, weights: dict[str, float]) -> np.ndarray:
     """Training rows, each as often as the weight of its source says."""
     if set(weights.values()) == {1.0}:
         return rows
-    picked = table.select(["id", "source"]).take(rows).to_pylist()
-    return np.repeat(rows, [copies(row["id"], weights[row["source"]]) for row in picked])
+    times = [
+        copies(row["id"], weights[row["source"]])
+        for start in range(0, len(rows), WINDOW)
+        for row in table.select(["id", "source"]).take(rows[start : start + WINDOW]).to_pylist()
+    ]
+    return np.repeat(rows, times)
 
 
 def _write(table: pa.Table, rows: np.ndarray, settings: dict, name: str, folder: Path) -> dict:
@@ -105,20 +121,25 @@ def _shares(supervised: np.ndarray, lengths: np.ndarray) -> dict:
     return {"min": low, "median": middle, "rows_at_zero": int((supervised == 0).sum())}
 
 
-def _sequences(lengths: np.ndarray, settings: dict, name: str) -> list[list[int]]:
-    """Rows of each sequence. Test rows stay alone, and so do bare prompts."""
-    if settings["packing"] and settings["kind"] != "prompts" and name != "test":
-        return pack(lengths, settings["max_length"])
-    return [[i] for i in range(len(lengths))]
+def _sequences(lengths: np.ndarray, settings: dict, name: str) -> Iterator[list[int]]:
+    """Rows of each sequence. Test rows stay alone, and so do bare prompts.
+
+    Rows are packed a window at a time: best-fit gains nothing beyond, and memory stays flat.
+    """
+    if not settings["packing"] or settings["kind"] == "prompts" or name == "test":
+        yield from ([row] for row in range(len(lengths)))
+        return
+    for start in range(0, len(lengths), WINDOW):
+        for sequence in pack(lengths[start : start + WINDOW], settings["max_length"]):
+            yield [start + row for row in sequence]
 
 
 def _pairs(table: pa.Table, rows: np.ndarray) -> Iterator[pa.RecordBatch]:
     yield from table.select(PAIR.names).take(rows).combine_chunks().to_batches(BATCH)
 
 
-def _batches(table: pa.Table, rows: np.ndarray, sequences: list) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(sequences), BATCH):
-        part = sequences[start : start + BATCH]
+def _batches(table: pa.Table, rows: np.ndarray, sequences) -> Iterator[pa.RecordBatch]:
+    while part := list(islice(sequences, BATCH)):
         picked = table.take(rows[[i for sequence in part for i in sequence]])
         yield pa.RecordBatch.from_pylist(list(_joined(picked, part)), SEQUENCE)
 
