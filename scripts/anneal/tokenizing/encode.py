@@ -57,15 +57,14 @@ class Encoder:
     def _ids(self, text: str, spans, literals, encoding) -> tuple[np.ndarray, np.ndarray]:
         if literals:
             return self._by_segment(text, spans, literals)
-        offsets = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
-        starts, ends = offsets[:, 0], offsets[:, 1]
-        for edge in {edge for span in spans for edge in span}:
-            if ((starts < edge) & (edge < ends)).any():
-                return self._by_segment(text, spans, literals)
-        learned = np.zeros(len(starts), dtype=bool)
+        ids = np.array(encoding.ids, dtype=np.int32)
+        learned = np.zeros(len(ids), dtype=bool)
         for start, end in spans:
-            learned |= (starts >= start) & (ends <= end)
-        return np.array(encoding.ids, dtype=np.int32), learned
+            tokens = _tokens_of(encoding, start, end)
+            if tokens is None:
+                return self._by_segment(text, spans, literals)
+            learned[tokens] = True
+        return ids, learned
 
     def _by_segment(self, text: str, spans, literals) -> tuple[np.ndarray, np.ndarray]:
         self.resegmented += 1
@@ -113,6 +112,27 @@ class Encoder:
         if self.starts_with_bos and ids[0] == self.bos:
             last[0] = 0
         return last
+
+
+def _tokens_of(encoding, start: int, end: int) -> slice | None:
+    """The tokens of a span of characters; None if one reaches across an edge of the span."""
+    first, last = encoding.char_to_token(start), encoding.char_to_token(end - 1)
+    if first is not None and last is not None:
+        begins, ends = encoding.token_to_chars(first)[0], encoding.token_to_chars(last)[1]
+        after = encoding.token_to_chars(last + 1) if last + 1 < len(encoding) else None
+        if (begins, ends) == (start, end) and (after is None or after[0] >= end):
+            return slice(first, last + 1)
+    return _tokens_by_offsets(np.array(encoding.offsets).reshape(-1, 2), start, end)
+
+
+def _tokens_by_offsets(offsets: np.ndarray, start: int, end: int) -> slice | None:
+    """The same where blanks belong to no token, or several tokens make one character."""
+    starts, ends = offsets[:, 0], offsets[:, 1]
+    for edge in (start, end):
+        if ((starts < edge) & (edge < ends)).any():
+            return None
+    inside = np.flatnonzero((starts >= start) & (ends <= end))
+    return slice(inside[0], inside[-1] + 1) if len(inside) else slice(0)
 
 
 def _made(ids: np.ndarray, learned: np.ndarray) -> dict:
