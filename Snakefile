@@ -46,7 +46,7 @@ rule train:
 
 rule evaluate:
     input:
-        expand(COMPARISON, run=CONFIG.runs),
+        expand(COMPARISON, run=ASKED_RUNS),
 
 
 rule report:

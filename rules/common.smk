@@ -34,6 +34,9 @@ SCORES = f"{RESULTS}/evaluation/{{dataset}}/{{scored}}"
 COMPARISON = f"{RESULTS}/evaluation/comparisons/{{run}}.json"
 REPORT = f"{RESULTS}/report/report.html"
 
+# A reward model scores answers and gives none: it has nothing to be benchmarked by.
+ASKED_RUNS = [name for name, run in CONFIG.runs.items() if run.method != "reward"]
+
 
 wildcard_constraints:
     dataset="|".join(map(re.escape, CONFIG.datasets)),
@@ -70,6 +73,11 @@ def every_shard(pattern):
     ]
 
 
+def model_origins(wildcards):
+    """The artifacts that a model is made of; none for a model from elsewhere."""
+    return [RUN.format(run=run) for run in CONFIG.models[wildcards.model].runs()]
+
+
 def run_of(wildcards):
     return CONFIG.runs[wildcards.run]
 
@@ -82,11 +90,23 @@ def run_splits(wildcards):
     return SPLITS.format(dataset=run_of(wildcards).dataset, model=run_of(wildcards).model)
 
 
+def run_reward(wildcards):
+    """The run of the reward model, for methods that have one."""
+    reward = run_of(wildcards).reward_model()
+    return RUN.format(run=reward) if reward else []
+
+
 def scored_model(wildcards):
     """A base model and a run share one rule: both are scored in exactly the same way."""
     if wildcards.scored in CONFIG.runs:
         return RUN.format(run=wildcards.scored)
     return MODEL.format(model=wildcards.scored)
+
+
+def other_heldouts(wildcards):
+    """TASK=FILE of tasks that ask about another dataset's held-out rows."""
+    tasks = CONFIG.evaluate.tasks.items()
+    return {n: HELDOUT.format(dataset=t.heldout) for n, t in tasks if t.heldout}
 
 
 def scores(kind, of):

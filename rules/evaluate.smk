@@ -2,6 +2,7 @@ rule benchmark:
     input:
         model=scored_model,
         heldout=HELDOUT,
+        others=lambda wildcards: sorted(set(other_heldouts(wildcards).values())),
         current=current("benchmark", f"{SCORES}/manifest.json"),
     output:
         results=f"{SCORES}/results.json",
@@ -16,9 +17,11 @@ rule benchmark:
         mem_mb=CONFIG.evaluate.mem_mb,
     params:
         step=step("benchmark"),
+        others=lambda wildcards: [f"{n}={file}" for n, file in other_heldouts(wildcards).items()],
     shell:
         "python scripts/benchmark.py --step {params.step:q} --log {log:q}"
         " --model {input.model:q} --heldout {input.heldout:q} --threads {threads}"
+        " --others {params.others:q}"
         " --results {output.results:q} --samples {output.samples:q} --manifest {output.manifest:q}"
 
 

@@ -1,6 +1,7 @@
 rule fetch_model:
     input:
-        current("fetch_model", MODEL),
+        origins=model_origins,
+        current=current("fetch_model", MODEL),
     output:
         MODEL,
     log:
@@ -13,6 +14,7 @@ rule fetch_model:
         step=step("fetch_model"),
     shell:
         "python scripts/fetch_model.py --step {params.step:q} --log {log:q} --manifest {output:q}"
+        " --origins {input.origins:q}"
 
 
 rule read_shard:

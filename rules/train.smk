@@ -3,6 +3,7 @@ rule train_run:
     input:
         base=run_base,
         splits=run_splits,
+        reward=run_reward,
         current=current("train_run", RUN),
     output:
         RUN,
@@ -17,7 +18,9 @@ rule train_run:
     params:
         step=step("train_run"),
         checkpoints=f"{RESULTS}/checkpoints/{{run}}",
+        reward=lambda wildcards, input: f"--reward {input.reward}" if input.reward else "",
     shell:
         "python scripts/train_run.py --step {params.step:q} --log {log:q}"
         " --base {input.base:q} --splits {input.splits:q} --checkpoints {params.checkpoints:q}"
+        " {params.reward}"
         " --tracker {resources.tracker} --threads {threads} --manifest {output:q}"

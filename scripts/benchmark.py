@@ -6,6 +6,7 @@ python scripts/benchmark.py --step JSON --model DIR/manifest.json --heldout H.js
 
 import os
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 
 CACHE = tempfile.TemporaryDirectory()
@@ -25,11 +26,13 @@ def main(arguments) -> None:
     torch.set_num_threads(arguments.threads)
     folder = arguments.model.parent
     folder = folder / "model" if (folder / "model").is_dir() else folder
-    results, samples = benchmark(arguments.step.settings, folder, arguments.heldout)
+    others = {task: Path(file) for task, _, file in (o.partition("=") for o in arguments.others)}
+    heldout = defaultdict(lambda: arguments.heldout, others)
+    results, samples = benchmark(arguments.step.settings, folder, heldout)
     write_json(arguments.results, results)
     with whole_file(arguments.samples) as path:
         path.write_bytes(b"".join(orjson.dumps(sample) + b"\n" for sample in samples))
-    inputs = {"model": arguments.model, "heldout": arguments.heldout}
+    inputs = {"model": arguments.model, "heldout": arguments.heldout, **others}
     outputs = [arguments.results, arguments.samples]
     write_manifest(arguments.manifest, arguments.step, inputs, outputs, questions=len(samples))
 
@@ -38,5 +41,6 @@ if __name__ == "__main__":
     arguments = cli.parser(__doc__)
     for name in ("model", "heldout", "results", "samples", "manifest"):
         arguments.add_argument(f"--{name}", type=Path, required=True)
+    arguments.add_argument("--others", nargs="*", default=[], metavar="TASK=FILE")
     arguments.add_argument("--threads", type=int, default=2)
     cli.run(main, arguments.parse_args())

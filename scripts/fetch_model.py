@@ -1,6 +1,6 @@
-"""Bring a base model into a local folder of safetensors, tokenizer and chat template.
+"""Bring a model into a local folder of safetensors, tokenizer and chat template.
 
-python scripts/fetch_model.py --step JSON --manifest DIR/manifest.json
+python scripts/fetch_model.py --step JSON --manifest DIR/manifest.json [--origins M.json ...]
 """
 
 import os
@@ -17,11 +17,13 @@ def main(arguments) -> None:
     os.environ["HF_HUB_OFFLINE"] = "0" if model["hub"] else "1"
     folder = arguments.manifest.parent
     with whole_folder(folder) as partial:
-        fetch(model, partial, arguments.step.settings["styles"])
-    write_manifest(arguments.manifest, arguments.step, {}, [folder])
+        fetch(model, partial, arguments.step.settings["styles"], arguments.origins)
+    inputs = {f"origin-{n}": path for n, path in enumerate(arguments.origins)}
+    write_manifest(arguments.manifest, arguments.step, inputs, [folder])
 
 
 if __name__ == "__main__":
     arguments = cli.parser(__doc__)
     arguments.add_argument("--manifest", type=Path, required=True)
+    arguments.add_argument("--origins", type=Path, nargs="*", default=[], help="what it is made of")
     cli.run(main, arguments.parse_args())

@@ -14,23 +14,26 @@ import torch
 from anneal import cli
 from anneal.provenance.digests import digest_value
 from anneal.provenance.manifests import input_digest, step_key, write_manifest
-from anneal.training.sft import train
+from anneal.training.job import Job
+from anneal.training.train import train
 
 
 def main(arguments) -> None:
     torch.set_num_threads(arguments.threads)
     step, folder = arguments.step, arguments.manifest.parent
     inputs = {"base": arguments.base, "splits": arguments.splits}
+    inputs |= {"reward": arguments.reward} if arguments.reward else {}
     digests = {name: input_digest(path) for name, path in inputs.items()}
     fingerprint = digest_value([step_key(step), digests])[:16]
-    facts = train(
+    job = Job(
         step.settings,
         arguments.base.parent,
         arguments.splits.parent,
         arguments.checkpoints / fingerprint,
-        folder,
         arguments.tracker,
+        arguments.reward.parent / "model" if arguments.reward else None,
     )
+    facts = train(job, folder)
     write_manifest(arguments.manifest, step, inputs, [folder], fingerprint=fingerprint, **facts)
 
 
@@ -38,6 +41,7 @@ if __name__ == "__main__":
     arguments = cli.parser(__doc__)
     for name in ("base", "splits", "checkpoints", "manifest"):
         arguments.add_argument(f"--{name}", type=Path, required=True)
+    arguments.add_argument("--reward", type=Path, help="manifest of the reward model's run")
     arguments.add_argument("--tracker", default="none", help="where curves go besides our own")
     arguments.add_argument("--threads", type=int, default=2)
     cli.run(main, arguments.parse_args())

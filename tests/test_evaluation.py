@@ -66,7 +66,7 @@ def test_the_held_out_path_is_put_into_task_files_whatever_its_name(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "in" / "t.yaml").write_text("data_files: {test: HELDOUT}\n")
     heldout = tmp_path / 'odd "name": #1.jsonl'
-    stage_tasks(tmp_path / "in", tmp_path / "out", heldout)
+    stage_tasks(tmp_path / "in", tmp_path / "out", {"t": heldout})
     read = yaml.safe_load((tmp_path / "out" / "t.yaml").read_text())
     assert read["data_files"]["test"] == str(heldout)
     assert json.dumps(str(heldout)) in (tmp_path / "out" / "t.yaml").read_text()

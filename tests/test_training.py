@@ -16,10 +16,11 @@ from anneal.tokenizing.packing import position_ids
 from anneal.training.checkpoints import COMPLETE, broken, last_complete
 from anneal.training.curves import read_curves
 from anneal.training.data import Collator
+from anneal.training.job import Job
 from anneal.training.loss import evaluate_loss, token_losses
 from anneal.training.models import load_model, load_tokenizer
 from anneal.training.save import align_stop_token
-from anneal.training.sft import train
+from anneal.training.train import train as train_job
 from anneal.training.verify import check_tensors
 
 STOP = 401
@@ -107,7 +108,11 @@ def settings(**training) -> dict:
     given |= {"logging_steps": 1, "per_device_train_batch_size": 2, "learning_rate": 1e-2}
     given |= {"gradient_accumulation_steps": 1} | training
     run = Run(dataset="d", model="m", training=given, tuning={"r": 4})
-    return run.model_dump(include={"method", "tuning", "training"})
+    return run.settings()
+
+
+def train(settings, base, splits, checkpoints, folder, tracker):
+    return train_job(Job(settings, base, splits, checkpoints, tracker), folder)
 
 
 @pytest.mark.parametrize("rows_per_step", [8, 6])

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+from anneal.config.run import method_module
 from anneal.config.schema import Config
 from anneal.errors import UserError
 from anneal.provenance.code import code_digest
@@ -38,7 +39,8 @@ class Steps:
     def step(self, name: str, wildcards: dict) -> dict:
         """Settings, code digest and source digests of one step."""
         settings, sources = getattr(self, f"_{name}")(**wildcards)
-        return {"settings": settings, "code": code_digest(name), "sources": sources}
+        modules = [method_module(settings["method"])] if name == "train_run" else []
+        return {"settings": settings, "code": code_digest(name, *modules), "sources": sources}
 
     def is_current(self, name: str, wildcards, manifest: str) -> bool:
         return is_current(manifest, SimpleNamespace(**self.step(name, dict(wildcards))))
@@ -141,11 +143,13 @@ class Steps:
         return {"kind": section.kind, "weights": weights, **settings}, {}
 
     def _train_run(self, run: str):
-        return self.config.runs[run].model_dump(include={"method", "tuning", "training"}), {}
+        return self.config.runs[run].settings(), {}
 
     def _benchmark(self, dataset: str, scored: str):
         section = self.config.evaluate
-        tasks = {n: t.model_dump(exclude={"forgetting"}) for n, t in section.tasks.items()}
+        tasks = {
+            n: t.model_dump(exclude={"forgetting", "heldout"}) for n, t in section.tasks.items()
+        }
         for name, task in tasks.items():
             if task["chat_template"] and task["system"] is None:
                 task["system"] = self._trained_system(dataset, name)

@@ -22,6 +22,11 @@ class Task(Section):
     )
     num_fewshot: int = Field(0, ge=0, description="Solved examples before each question.")
     limit: int | None = Field(None, ge=1, description="Ask only the first questions.")
+    heldout: Name | None = Field(
+        None,
+        description="Dataset whose held-out rows take the place of HELDOUT in the task's file; "
+        "unset, it is the run's own.",
+    )
     forgetting: bool = Field(
         False, description="Unrelated to the training data: a drop here means forgetting."
     )

@@ -2,27 +2,51 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from anneal.config.alignment import Online, Preference
 from anneal.config.base import Name, Section, Share
+from anneal.config.tuning import Tuning
+
+Method = Literal[
+    *("pretrain", "continue", "sft", "dpo", "kto", "orpo", "reward", "ppo", "grpo", "rloo")
+]
+
+# What each method learns from.
+KINDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("pretrain", "continue"), ("text",)),
+    "sft": ("instruction", "chat", "text"),
+    **dict.fromkeys(("dpo", "kto", "orpo", "reward"), ("preference",)),
+    **dict.fromkeys(("ppo", "grpo", "rloo"), ("prompts",)),
+}
+ONLINE = ("ppo", "grpo", "rloo")
 
 
-class Tuning(Section):
-    """Which weights are trained."""
+def method_module(method: str) -> str:
+    """The module that trains a method; the code digest of a run covers no other method's."""
+    names = {"pretrain": "sft", "continue": "sft", "rloo": "grpo"}
+    return f"anneal.training.{names.get(method, method)}"
 
-    kind: Literal["lora", "full"] = Field("lora", description="LoRA adapter, or all weights.")
-    r: int = Field(16, ge=1, description="Rank of the LoRA matrices.")
-    alpha: int = Field(32, ge=1, description="LoRA scaling numerator: the update is alpha / r.")
-    dropout: Share = Field(0.05, description="Dropout before the LoRA matrices.")
-    target_modules: str | list[str] = Field(
-        "all-linear", description="Modules with an adapter; `all-linear` leaves out only the head."
-    )
+
+# Learning rates the field settled on: of adapters, and of all weights.
+RATES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("sft", "continue"), (2e-4, 2e-5)),
+    "pretrain": (2e-4, 3e-4),
+    **dict.fromkeys(("dpo", "kto", "orpo"), (1e-5, 1e-6)),
+    "reward": (1e-4, 1e-5),
+    **dict.fromkeys(ONLINE, (1e-5, 1e-6)),
+}
 
 
 class Training(Section):
     """Hyperparameters; each is a Hugging Face training argument of the same name."""
 
-    learning_rate: float = Field(2e-4, gt=0, description="Peak learning rate.")
+    learning_rate: float | None = Field(
+        None,
+        gt=0,
+        description="Peak learning rate. Unset: 2e-4 for adapters, 2e-5 for all weights; "
+        "3e-4 for `pretrain`; a tenth to a twentieth of that for preference and online methods.",
+    )
     num_train_epochs: float = Field(3, gt=0, description="Passes over the training split.")
     max_steps: int = Field(-1, ge=-1, description="Optimiser steps; -1 leaves it to the epochs.")
     per_device_train_batch_size: int = Field(
@@ -56,16 +80,47 @@ class Training(Section):
 
 
 class Run(Section):
-    """One fine-tuning run."""
+    """One training run."""
 
     dataset: Name = Field(description="Name of the dataset.")
-    model: Name = Field(description="Name of the base model.")
-    method: Literal["sft"] = Field("sft", description="Supervised fine-tuning.")
+    model: Name = Field(description="Name of the model it starts from.")
+    method: Method = Field(
+        "sft",
+        description="`pretrain`, `continue` learn from `text`; `sft` from `instruction`, `chat` or "
+        "`text`; `dpo`, `kto`, `orpo`, `reward` from `preference`; `ppo`, `grpo`, `rloo` from "
+        "`prompts`.",
+    )
     tuning: Tuning = Field(default_factory=Tuning, description="Which weights are trained.")
     training: Training = Field(default_factory=Training, description="Hyperparameters.")
+    preference: Preference = Field(
+        default_factory=Preference, description="Settings of preference methods."
+    )
+    online: Online = Field(default_factory=Online, description="Settings of online methods.")
     tracker: Literal["none", "dvclive", "tensorboard", "wandb", "mlflow", "trackio"] = Field(
         "none",
         description="Where curves go besides the run's own metrics.jsonl. Never causes a rerun.",
     )
     threads: int = Field(2, ge=1, description="CPU threads. Never causes a rerun.")
     mem_mb: int = Field(16_000, ge=1, description="Memory asked for. Never causes a rerun.")
+
+    @model_validator(mode="after")
+    def _reward_is_given(self):
+        given = self.online.reward_model or self.online.reward_pattern
+        if self.method in ONLINE and not given:
+            raise ValueError(f"method '{self.method}' needs online.reward_model or reward_pattern")
+        return self
+
+    def reward_model(self) -> str | None:
+        """The run that scores this run's answers."""
+        return self.online.reward_model if self.method in ONLINE else None
+
+    def settings(self) -> dict:
+        """What can change the result, resolved: only the sections that the method reads."""
+        named = {"method", "tuning", "training"}
+        named |= {"preference"} if self.method in ("dpo", "kto", "orpo") else set()
+        named |= {"online"} if self.method in ONLINE else set()
+        settings = self.model_dump(include=named)
+        if settings["training"]["learning_rate"] is None:
+            rate = RATES[self.method][self.tuning.kind == "full"]
+            settings["training"]["learning_rate"] = rate
+        return settings

@@ -9,7 +9,7 @@ from anneal.config.dataset import Dataset
 from anneal.config.evaluate import Evaluate
 from anneal.config.explain import explain
 from anneal.config.model import Model
-from anneal.config.run import Run
+from anneal.config.run import KINDS, ONLINE, Run
 from anneal.config.yaml_text import read_yaml
 from anneal.errors import UserError
 
@@ -26,16 +26,40 @@ class Config(Section):
     @model_validator(mode="after")
     def _names_exist(self):
         for name, run in self.runs.items():
-            for section, wanted in (("datasets", run.dataset), ("models", run.model)):
-                if wanted not in getattr(self, section):
-                    known = ", ".join(getattr(self, section))
-                    raise ValueError(f"runs.{name}: no '{wanted}' in {section} (there: {known})")
+            self._known(f"runs.{name}", "datasets", run.dataset)
+            self._known(f"runs.{name}", "models", run.model)
             kind = self.datasets[run.dataset].kind
-            if kind in ("preference", "prompts"):
-                raise ValueError(f"runs.{name}: method 'sft' cannot learn from '{kind}' records")
+            if kind not in KINDS[run.method]:
+                what = f"method '{run.method}' cannot learn from '{kind}' records"
+                raise ValueError(f"runs.{name}: {what}")
+            if run.method in ONLINE and run.online.reward_model:
+                self._known(f"runs.{name}.online", "runs", run.online.reward_model)
+                if self.runs[run.online.reward_model].method != "reward":
+                    raise ValueError(f"runs.{name}: reward_model must name a run of method reward")
+        for name, model in self.models.items():
+            for run in model.runs():
+                self._known(f"models.{name}", "runs", run)
+            if model.scratch:
+                self._known(f"models.{name}.scratch", "datasets", model.scratch.dataset)
+        for name, task in self.evaluate.tasks.items():
+            if task.heldout:
+                self._known(f"evaluate.tasks.{name}.heldout", "datasets", task.heldout)
         if clash := set(self.runs) & set(self.models):
             raise ValueError(f"runs and models share the name '{min(clash)}'")
+        for name in self.models:
+            self._no_circle(name, ())
         return self
+
+    def _known(self, where: str, section: str, wanted: str) -> None:
+        if wanted not in getattr(self, section):
+            known = ", ".join(getattr(self, section))
+            raise ValueError(f"{where}: no '{wanted}' in {section} (there: {known})")
+
+    def _no_circle(self, model: str, seen: tuple[str, ...]) -> None:
+        if model in seen:
+            raise ValueError(f"models.{model}: it is made of itself ({' <- '.join(seen)})")
+        for run in self.models[model].runs():
+            self._no_circle(self.runs[run].model, (*seen, model))
 
 
 def load_config(path: str | Path) -> Config:

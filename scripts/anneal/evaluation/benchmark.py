@@ -4,6 +4,7 @@ import json
 import logging
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import lm_eval
@@ -20,13 +21,13 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 logging.getLogger("lm_eval").setLevel(logging.ERROR)
 
 
-def benchmark(settings: dict, folder: Path, heldout: Path) -> tuple[dict, list[dict]]:
+def benchmark(settings: dict, folder: Path, heldout: Mapping[str, Path]) -> tuple[dict, list[dict]]:
     """Score one model on all tasks.
 
     Args:
         settings: the `evaluate` section.
         folder: a base model, a tuned model, or an adapter.
-        heldout: JSONL that takes the place of the word HELDOUT in task files.
+        heldout: by task, the JSONL that takes the place of the word HELDOUT in its file.
 
     Returns:
         results by task: `metric`, `value`, `stderr`, `questions` and all that must be equal for
@@ -52,11 +53,12 @@ def benchmark(settings: dict, folder: Path, heldout: Path) -> tuple[dict, list[d
     return results, samples
 
 
-def stage_tasks(include: Path, folder: Path, heldout: Path) -> None:
+def stage_tasks(include: Path, folder: Path, heldout: Mapping[str, Path]) -> None:
     """Copy local task files, the held-out file's path put in place of HELDOUT."""
     for file in sorted(include.glob("*")):
         if file.suffix in (".yaml", ".yml"):
-            text = file.read_text("utf-8").replace(HELDOUT, json.dumps(str(heldout.resolve())))
+            rows = json.dumps(str(heldout[file.stem].resolve()))
+            text = file.read_text("utf-8").replace(HELDOUT, rows)
             (folder / file.name).write_text(text, "utf-8")
         elif file.suffix == ".py":
             shutil.copyfile(file, folder / file.name)

@@ -15,10 +15,14 @@ NOT_CODE = ("anneal.config",)
 
 
 @cache
-def code_digest(script: str) -> str:
-    """Digest for `scripts/<script>.py` and its transitive local imports."""
+def code_digest(script: str, *modules: str) -> str:
+    """Digest for `scripts/<script>.py` and its transitive local imports.
+
+    Args:
+        modules: what the script imports by a name that its settings give.
+    """
     seen: dict[str, str] = {}
-    waiting = [SCRIPTS / f"{script}.py"]
+    waiting = [SCRIPTS / f"{script}.py", *filter(None, map(_module, modules))]
     while waiting:
         path = waiting.pop()
         name = path.relative_to(SCRIPTS).as_posix()

@@ -61,7 +61,9 @@ def _run(name: str, run: dict, results: Path) -> dict:
     tokens = results / "tokens" / run["dataset"] / run["model"]
     folder = results / "runs" / name
     base = results / "models" / run["model"]
-    comparisons = results / "evaluation" / "comparisons"
+    comparison = results / "evaluation" / "comparisons" / f"{name}.json"
+    asked = run["method"] != "reward"
+    scores = results / "evaluation" / run["dataset"]
     return {
         "dataset": run["dataset"],
         "model": run["model"],
@@ -72,8 +74,8 @@ def _run(name: str, run: dict, results: Path) -> dict:
         "masks": mask_samples(tokens / "splits" / "train", base),
         "curves": _lines(folder / "metrics.jsonl"),
         "samples": read_json(folder / "samples.json"),
-        "comparison": read_json(comparisons / f"{name}.json"),
-        "answers": _changed_answers(results / "evaluation" / run["dataset"], run["model"], name),
+        "comparison": read_json(comparison) if asked else [],
+        "answers": _changed_answers(scores, run["model"], name) if asked else [],
         "manifest": read_json(folder / "manifest.json"),
     }
 
@@ -85,7 +87,15 @@ def mask_samples(folder: Path, base: Path) -> list[list[dict]]:
     """
     decode = Tokenizer(base).backend.decode
     rows = read_arrow_dataset(folder).slice(0, MASKS).to_pylist()
-    return [_pieces(row["input_ids"][:200], row["labels"][:200], decode) for row in rows]
+    return [_pieces(*(part[:200] for part in _ids_and_labels(row)), decode) for row in rows]
+
+
+def _ids_and_labels(row: dict) -> tuple[list[int], list[int]]:
+    """Of a pair, the prompt and the chosen answer."""
+    if "chosen_ids" not in row:
+        return row["input_ids"], row["labels"]
+    prompt, chosen = row["prompt_ids"], row["chosen_ids"]
+    return prompt + chosen, [IGNORED] * len(prompt) + chosen
 
 
 def _pieces(ids: list[int], labels: list[int], decode) -> list[dict]:

@@ -7,12 +7,26 @@ import torch
 
 from anneal.records import IGNORED
 
+COLUMNS = (
+    *("input_ids", "labels", "position_ids", "length"),
+    *("prompt_ids", "chosen_ids", "rejected_ids"),
+)
+
 
 def load_split(folder: Path, rows: int | None = None) -> datasets.Dataset:
-    """Sequences of one split, memory-mapped; only the first `rows` if given."""
+    """Sequences or pairs of one split, memory-mapped; only the first `rows` if given."""
     split = datasets.load_from_disk(str(folder))
-    split = split.select_columns(["input_ids", "labels", "position_ids", "length"])
+    split = split.select_columns([name for name in COLUMNS if name in split.column_names])
     return split.select(range(min(rows, len(split)))) if rows else split
+
+
+def prompt_and_answer(row: dict) -> tuple[list[int], list[int]]:
+    """Token ids of what is asked and of what is to be learned; a bare prompt has no answer."""
+    if "chosen_ids" in row:
+        return row["prompt_ids"], row["chosen_ids"]
+    answer = [label for label in row["labels"] if label != IGNORED]
+    learned = (i for i, label in enumerate(row["labels"]) if label != IGNORED)
+    return row["input_ids"][: next(learned, None)], answer
 
 
 class Collator:

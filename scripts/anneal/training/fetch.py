@@ -27,9 +27,19 @@ def source_folder(model: dict) -> Path:
     return folder
 
 
-def fetch(model: dict, folder: Path, styles: list[str]) -> None:
-    """Fill `folder` with safetensors weights, config, tokenizer and chat template."""
-    if model["hub"]:
+def fetch(model: dict, folder: Path, styles: list[str], origins: list[Path]) -> None:
+    """Fill `folder` with safetensors weights, config, tokenizer and chat template.
+
+    Args:
+        model: the model's section of the configuration.
+        styles: formats of the datasets that are written for it.
+        origins: manifests of the artifacts that the model is made of.
+    """
+    if model["run"]:
+        from anneal.training.merge import merge_run
+
+        merge_run(origins[0].parent / "model", folder)
+    elif model["hub"]:
         _from_hub(model, folder)
     elif model["gguf"]:
         _from_gguf(source_folder(model), model["gguf"], folder)

@@ -1,28 +1,59 @@
-"""Base models and tokenizers, loaded from local folders: safetensors only, no foreign code."""
+"""Models and tokenizers, loaded from local folders: safetensors only, no foreign code."""
 
 from pathlib import Path
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from peft import PeftConfig, PeftModel
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+)
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SAFE = {"local_files_only": True, "trust_remote_code": False}
+HEADS = {"causal": AutoModelForCausalLM, "score": AutoModelForSequenceClassification}
 
 
-def load_model(folder: str | Path, precision: str = "fp32", attention: str = "sdpa"):
-    """A causal language model out of a folder; an adapter is put on the base that it names."""
+def load_model(
+    folder: str | Path,
+    precision: str = "fp32",
+    attention: str = "sdpa",
+    head: str = "causal",
+    quantized: bool = False,
+):
+    """A model out of a folder; an adapter is put on the base that it names.
+
+    Args:
+        head: `causal`, a language model; `score`, one number for a sequence.
+        quantized: hold the weights in 4-bit NF4, doubly quantised (Dettmers 2023, QLoRA).
+    """
     folder = Path(folder)
     if (folder / "adapter_config.json").is_file():
-        config = LoraConfig.from_pretrained(str(folder))
-        base = load_model(config.base_model_name_or_path, precision, attention)
+        base = PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
+        base = load_model(base, precision, attention, head, quantized)
         return PeftModel.from_pretrained(base, str(folder))
-    return AutoModelForCausalLM.from_pretrained(
+    more = {"num_labels": 1} if head == "score" else {}
+    if quantized:
+        more["quantization_config"] = nf4(precision)
+    return HEADS[head].from_pretrained(
         str(folder),
         dtype=DTYPES[precision],
         attn_implementation=attention,
         use_safetensors=True,
+        **more,
         **SAFE,
+    )
+
+
+def nf4(precision: str) -> BitsAndBytesConfig:
+    """The quantisation of QLoRA; its arithmetic has the run's precision."""
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=DTYPES[precision],
     )
 
 
@@ -32,17 +63,3 @@ def load_tokenizer(folder: str | Path):
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
-
-
-def tuned(model, tuning: dict):
-    """The model with the weights that the tuning trains, and those alone, requiring gradients."""
-    if tuning["kind"] == "full":
-        return model
-    config = LoraConfig(
-        task_type="CAUSAL_LM",
-        r=tuning["r"],
-        lora_alpha=tuning["alpha"],
-        lora_dropout=tuning["dropout"],
-        target_modules=tuning["target_modules"],
-    )
-    return get_peft_model(model, config)

@@ -6,7 +6,7 @@ from pathlib import Path
 from transformers import GenerationConfig
 
 from anneal.cli import log
-from anneal.records import IGNORED
+from anneal.training.data import prompt_and_answer
 
 
 def save_model(model, tokenizer, rows, folder: Path) -> None:
@@ -14,6 +14,9 @@ def save_model(model, tokenizer, rows, folder: Path) -> None:
     stop = align_stop_token(tokenizer, rows)
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
+    _sort_lists(folder / "adapter_config.json")
+    if not model.can_generate():
+        return
     generation = GenerationConfig.from_dict(model.generation_config.to_dict())
     known = generation.eos_token_id
     known = known if isinstance(known, list) else [known] if known is not None else []
@@ -21,13 +24,12 @@ def save_model(model, tokenizer, rows, folder: Path) -> None:
         log.warning("the trained stop token %d was added to generation_config.eos_token_id", stop)
         generation.eos_token_id = [*known, stop]
     generation.save_pretrained(folder)
-    _sort_lists(folder / "adapter_config.json")
 
 
 def align_stop_token(tokenizer, rows) -> int:
     """The token that training teaches as the end; it becomes the tokenizer's eos too."""
-    labels = [label for label in rows[0]["labels"] if label != IGNORED]
-    stop = labels[-1]
+    _, answer = prompt_and_answer(rows[0])
+    stop = answer[-1] if answer else tokenizer.eos_token_id
     if tokenizer.eos_token_id != stop and stop in tokenizer.added_tokens_decoder:
         token = tokenizer.convert_ids_to_tokens(stop)
         log.warning("eos_token was %s; training ends with %s", tokenizer.eos_token, token)

@@ -4,12 +4,11 @@ import torch
 from safetensors import safe_open
 
 from anneal.errors import UserError
-from anneal.records import IGNORED
-from anneal.training.data import Collator
+from anneal.training.data import prompt_and_answer
 from anneal.training.models import load_model
 
 TOLERANCE = 1e-3
-NEW_TOKENS = 64
+NEW_TOKENS, LONGEST = 64, 1024
 
 
 @torch.no_grad()
@@ -20,19 +19,26 @@ def verify_saved(model, folder, training: dict, rows) -> dict:
         UserError: tensors are missing, not finite or all zero, or logits differ.
     """
     check_tensors(folder)
-    batch = Collator(0)([rows[0]])
-    inputs = {name: batch[name].to(model.device) for name in ("input_ids", "position_ids")}
     model.eval()
-    live = model(**inputs, use_cache=False).logits.float().cpu()
-    loaded = load_model(folder, training["precision"], training["attention"]).eval()
-    inputs = {name: value.to(loaded.device) for name, value in inputs.items()}
-    saved = loaded(**inputs, use_cache=False).logits.float().cpu()
+    prompt, answer = prompt_and_answer(rows[0])
+    ids = torch.tensor([(prompt + answer)[:LONGEST]])
+    live = _logits(model, ids)
+    head = "causal" if model.can_generate() else "score"
+    quantized = getattr(model, "is_loaded_in_4bit", False)
+    saved = _logits(
+        load_model(folder, training["precision"], training["attention"], head, quantized).eval(),
+        ids,
+    )
     difference = (live - saved).abs().max().item()
     if not difference <= TOLERANCE * max(1.0, live.abs().max().item()):
         raise UserError(
             str(folder), f"the saved model's logits differ by {difference:.3g}", "train again"
         )
     return {"logit_difference": difference}
+
+
+def _logits(model, ids: torch.Tensor) -> torch.Tensor:
+    return model(input_ids=ids.to(model.device), use_cache=False).logits.float().cpu()
 
 
 def check_tensors(folder) -> None:
@@ -58,24 +64,26 @@ def samples(model, tokenizer, rows, count: int = 4) -> list[dict]:
         rows of `prompt`, `expected`, `answer` and whether the model `stopped` by itself.
     """
     model.eval()
+    if not model.can_generate():
+        return []
     return [_sample(model, tokenizer, rows[i]) for i in range(min(count, len(rows)))]
 
 
 def _sample(model, tokenizer, row: dict) -> dict:
-    start = next(i for i, label in enumerate(row["labels"]) if label != IGNORED)
-    expected = [label for label in row["labels"] if label != IGNORED]
-    prompt = torch.tensor([row["input_ids"][:start]], device=model.device)
+    asked, expected = prompt_and_answer(row)
+    stop = expected[-1] if expected else tokenizer.eos_token_id
+    prompt = torch.tensor([asked], device=model.device)
     ids = model.generate(
         input_ids=prompt,
         attention_mask=torch.ones_like(prompt),
         max_new_tokens=min(NEW_TOKENS, 2 * len(expected) + 8),
         do_sample=False,
-        eos_token_id=expected[-1],
+        eos_token_id=stop,
         pad_token_id=tokenizer.pad_token_id,
-    )[0, start:].tolist()
+    )[0, len(asked) :].tolist()
     return {
-        "prompt": tokenizer.decode(row["input_ids"][:start]),
+        "prompt": tokenizer.decode(asked),
         "expected": tokenizer.decode(expected),
         "answer": tokenizer.decode(ids),
-        "stopped": ids[-1] == expected[-1],
+        "stopped": ids[-1] == stop,
     }

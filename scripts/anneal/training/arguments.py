@@ -1,0 +1,30 @@
+"""The run's settings as Hugging Face training arguments, the same for every method."""
+
+import torch
+
+from anneal.training.job import Job
+
+OURS = {"eval_rows", "precision", "attention", "warmup_ratio", "gradient_checkpointing"}
+
+
+def arguments(job: Job) -> dict:
+    """Keyword arguments of `TrainingArguments`, or of a TRL config, which inherits it."""
+    training = job.training
+    return {
+        **{name: value for name, value in training.items() if name not in OURS},
+        "output_dir": str(job.checkpoints),
+        "warmup_steps": training["warmup_ratio"],
+        "per_device_eval_batch_size": training["per_device_train_batch_size"],
+        "eval_strategy": "steps",
+        "save_strategy": "steps",
+        "bf16": training["precision"] == "bf16",
+        "fp16": training["precision"] == "fp16",
+        "report_to": job.tracker,
+        "remove_unused_columns": False,
+        "dataloader_num_workers": 0,
+        "logging_first_step": True,
+        "full_determinism": False,
+        "use_cpu": not torch.cuda.is_available(),
+        "activation_checkpointing": training["gradient_checkpointing"],
+        "activation_checkpointing_kwargs": {"use_reentrant": False},
+    }
