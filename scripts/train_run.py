@@ -15,6 +15,7 @@ from anneal import cli
 from anneal.provenance.digests import digest_value
 from anneal.provenance.manifests import input_digest, step_key, write_manifest
 from anneal.training.job import Job
+from anneal.training.precision import usable_precision
 from anneal.training.train import train
 
 
@@ -24,9 +25,10 @@ def main(arguments) -> None:
     inputs = {"base": arguments.base, "splits": arguments.splits}
     inputs |= {"reward": arguments.reward} if arguments.reward else {}
     digests = {name: input_digest(path) for name, path in inputs.items()}
-    fingerprint = digest_value([step_key(step), digests])[:16]
+    precision = usable_precision(step.settings["training"])
+    fingerprint = digest_value([step_key(step), digests, precision])[:16]
     job = Job(
-        step.settings,
+        step.settings | {"training": {**step.settings["training"], "precision": precision}},
         arguments.base.parent,
         arguments.splits.parent,
         arguments.checkpoints / fingerprint,

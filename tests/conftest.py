@@ -8,6 +8,9 @@ import pytest
 from tiny import make_model, make_tokenizer
 
 os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+os.environ["OMP_NUM_THREADS"] = (
+    "1"  # two workers on two cores: more threads only wait for each other
+)
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +19,14 @@ def tiny_model(tmp_path_factory) -> Path:
     folder = make_tokenizer(tmp_path_factory.mktemp("tiny model"))
     make_model(folder)
     return folder
+
+
+@pytest.fixture
+def splits(tmp_path) -> Path:
+    """Folder of tokenized splits with a few random rows."""
+    from runs import write_splits
+
+    return write_splits(tmp_path / "splits")
 
 
 @pytest.fixture

@@ -6,46 +6,17 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from runs import ROWS, STOP, sequence, settings, train
 
-from anneal.arrow_dataset import write_arrow_dataset
-from anneal.config.run import Run
 from anneal.errors import UserError
 from anneal.records import IGNORED
-from anneal.splitting.write import SEQUENCE
-from anneal.tokenizing.packing import position_ids
 from anneal.training.checkpoints import COMPLETE, broken, last_complete
 from anneal.training.curves import read_curves
 from anneal.training.data import Collator
-from anneal.training.job import Job
 from anneal.training.loss import evaluate_loss, token_losses
 from anneal.training.models import load_model, load_tokenizer
 from anneal.training.save import align_stop_token
-from anneal.training.train import train as train_job
 from anneal.training.verify import check_tensors
-
-STOP = 401
-
-
-def row(length: int, learned: int, seed: int) -> dict:
-    """A random row whose last `learned` tokens are supervised and end with the stop token."""
-    ids = np.random.default_rng(seed).integers(3, 390, length).astype(np.int32)
-    ids[-1] = STOP
-    labels = np.where(np.arange(length) >= length - learned, ids, IGNORED).astype(np.int32)
-    return {"input_ids": ids, "labels": labels}
-
-
-def sequence(rows: list[dict]) -> dict:
-    lengths = [len(r["input_ids"]) for r in rows]
-    return {
-        "input_ids": np.concatenate([r["input_ids"] for r in rows]).tolist(),
-        "labels": np.concatenate([r["labels"] for r in rows]).tolist(),
-        "position_ids": position_ids(lengths).tolist(),
-        "length": sum(lengths),
-        "ids": [str(i) for i in range(len(rows))],
-    }
-
-
-ROWS = [row(17, 5, 1), row(9, 8, 2), row(30, 3, 3), row(1 + 4, 2, 4)]
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -92,29 +63,6 @@ def test_evaluation_does_not_depend_on_the_batch_size(tiny_model, size):
     assert found["tokens"] == whole["tokens"] == 18
 
 
-@pytest.fixture
-def splits(tmp_path):
-    import pyarrow as pa
-
-    for name, count in (("train", 24), ("eval", 3), ("test", 2)):
-        rows = [sequence([row(20 + i % 7, 4 + i % 3, 100 + i)]) for i in range(count)]
-        batch = pa.RecordBatch.from_pylist(rows, SEQUENCE)
-        write_arrow_dataset(tmp_path / "splits" / name, SEQUENCE, [batch])
-    return tmp_path / "splits"
-
-
-def settings(**training) -> dict:
-    given = {"precision": "fp32", "max_steps": 6, "save_steps": 2, "eval_steps": 3}
-    given |= {"logging_steps": 1, "per_device_train_batch_size": 2, "learning_rate": 1e-2}
-    given |= {"gradient_accumulation_steps": 1} | training
-    run = Run(dataset="d", model="m", training=given, tuning={"r": 4})
-    return run.settings()
-
-
-def train(settings, base, splits, checkpoints, folder, tracker):
-    return train_job(Job(settings, base, splits, checkpoints, tracker), folder)
-
-
 @pytest.mark.parametrize("rows_per_step", [8, 6])
 def test_accumulation_changes_neither_loss_nor_gradient(
     tiny_model, splits, tmp_path, rows_per_step
@@ -143,7 +91,7 @@ def test_a_resumed_run_ends_with_the_bytes_of_an_undisturbed_one(tiny_model, spl
     shutil.rmtree(kept / "checkpoints" / "checkpoint-6")
     (kept / "checkpoints" / "checkpoint-4" / COMPLETE).unlink()
     facts = train(given, tiny_model, splits, kept / "checkpoints", kept / "run", "none")
-    assert facts["resumed_step"] == 2
+    assert facts["resumed_step"] == 3
     for name in ("model/adapter_model.safetensors", "model/adapter_config.json", "metrics.jsonl"):
         wanted = (tmp_path / "whole" / "run" / name).read_bytes()
         assert (tmp_path / "resumed" / "run" / name).read_bytes() == wanted
@@ -181,7 +129,7 @@ def test_full_fine_tuning_saves_a_whole_model(tiny_model, splits, tmp_path):
 
 def test_a_loss_that_is_not_a_number_stops_the_run(tiny_model, splits, tmp_path):
     given = settings(learning_rate=1e30, max_grad_norm=1e30)
-    with pytest.raises(UserError, match=r"is (nan|inf) at \d"):
+    with pytest.raises(UserError, match=r"step \d: the loss is (nan|inf) on rows \w"):
         train(given, tiny_model, splits, tmp_path / "c", tmp_path / "run", "none")
 
 
@@ -201,12 +149,13 @@ def test_the_trained_stop_token_becomes_the_end_everywhere(tiny_model, splits, t
     assert tokenizer.eos_token == "<|im_end|>"
 
 
-def checkpoint(folder, step, complete=True):
+def checkpoint(folder, step, complete=True, run=None):
     path = folder / f"checkpoint-{step}"
     path.mkdir(parents=True)
     (path / "adapter_model.safetensors").write_bytes(b"weights")
     if complete:
-        (path / COMPLETE).write_text(json.dumps({"adapter_model.safetensors": 7}))
+        complete = {"run": run or folder.name, "files": {"adapter_model.safetensors": 7}}
+        (path / COMPLETE).write_text(json.dumps(complete))
     return path
 
 
@@ -220,6 +169,12 @@ def test_half_written_checkpoints_are_skipped_and_kept_aside(tmp_path):
         "broken-checkpoint-100",
         "broken-checkpoint-30",
     ]
+
+
+def test_a_checkpoint_of_another_run_is_refused_and_kept_aside(tmp_path):
+    checkpoint(tmp_path, 7, run="0123456789abcdef")
+    assert last_complete(tmp_path) is None
+    assert [p.name for p in tmp_path.iterdir()] == ["broken-checkpoint-7.0"]
 
 
 def test_a_missing_file_breaks_a_checkpoint(tmp_path):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
-from anneal.errors import UserError
+from anneal.errors import Interrupted, UserError
 
 log = logging.getLogger("anneal")
 
@@ -46,6 +46,9 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
         main(arguments)
     except UserError as error:
         _stop(f"error: {error}")
+    except Interrupted as stop:
+        log.warning("%s", stop)
+        sys.exit(stop.code)
     except KeyboardInterrupt:
         sys.exit("interrupted; run the same command again to go on")
     except Exception as error:

@@ -65,11 +65,28 @@ class Training(Section):
     eval_steps: int = Field(200, ge=1, description="Steps between two evaluations.")
     eval_rows: int = Field(500, ge=1, description="Rows of the fixed evaluation subset.")
     save_steps: int = Field(500, ge=1, description="Steps between two checkpoints.")
-    save_total_limit: int = Field(3, ge=1, description="Checkpoints that are kept.")
+    save_total_limit: int = Field(3, ge=1, description="Newest checkpoints that are kept.")
+    keep_best: int = Field(
+        1, ge=0, description="Checkpoints of lowest evaluation loss that are kept besides."
+    )
+    load_best: bool = Field(
+        True,
+        description="Keep the weights of lowest evaluation loss, not the last ones. Needs "
+        "keep_best; without meaning for online methods.",
+    )
+    early_stopping_patience: int = Field(
+        0, ge=0, description="Evaluations without a gain after which training ends; 0 never does."
+    )
+    optim: Literal["adamw_torch", "adamw_torch_fused", "adamw_bnb_8bit", "paged_adamw_8bit"] = (
+        Field("adamw_torch", description="Optimiser; the 8-bit ones need a GPU.")
+    )
     gradient_checkpointing: bool = Field(
         False, description="Recompute activations to save memory, at about 30 % more time."
     )
     precision: Literal["fp32", "bf16", "fp16"] = Field("bf16", description="Number format.")
+    precision_fallback: Literal["fp32", "fp16"] | None = Field(
+        None, description="Number format where the device lacks `precision`; unset, the run stops."
+    )
     attention: Literal["sdpa", "eager"] = Field("sdpa", description="Attention implementation.")
     train_sampling_strategy: Literal["random", "group_by_length"] = Field(
         "random",
@@ -77,6 +94,12 @@ class Training(Section):
         "packed.",
     )
     seed: int = Field(17, ge=0, description="Seed of weights, order and dropout.")
+
+    @model_validator(mode="after")
+    def _best_is_kept(self):
+        if self.load_best and not self.keep_best:
+            raise ValueError("load_best needs keep_best of at least 1")
+        return self
 
 
 class Run(Section):

@@ -4,7 +4,11 @@ import torch
 
 from anneal.training.job import Job
 
-OURS = {"eval_rows", "precision", "attention", "warmup_ratio", "gradient_checkpointing"}
+OURS = {
+    *("eval_rows", "precision", "precision_fallback", "attention", "warmup_ratio"),
+    *("gradient_checkpointing", "early_stopping_patience", "keep_best", "load_best"),
+    "save_total_limit",  # checkpoints.KeepCheckpoints keeps the best ones too
+}
 
 
 def arguments(job: Job) -> dict:
@@ -19,6 +23,9 @@ def arguments(job: Job) -> dict:
         "save_strategy": "steps",
         "bf16": training["precision"] == "bf16",
         "fp16": training["precision"] == "fp16",
+        "metric_for_best_model": "eval_loss",
+        "greater_is_better": False,
+        "restore_callback_states_from_checkpoint": True,
         "report_to": job.tracker,
         "remove_unused_columns": False,
         "dataloader_num_workers": 0,

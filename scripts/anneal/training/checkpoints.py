@@ -3,6 +3,8 @@
 They are not outputs of the workflow, which deletes outputs of failed jobs.
 """
 
+import math
+import shutil
 from itertools import count
 from pathlib import Path
 
@@ -14,19 +16,45 @@ from anneal.provenance.files import read_json, write_json
 COMPLETE = "complete.json"
 
 
-class MarkComplete(TrainerCallback):
-    """After each save, list the checkpoint's files and sizes; unlisted ones do not count."""
+class KeepCheckpoints(TrainerCallback):
+    """Marks each checkpoint complete, keeps the last and the best ones, and saves new best ones.
+
+    A checkpoint is as good as the evaluation loss at its step.
+
+    Args:
+        last, best: how many of each are kept.
+    """
+
+    def __init__(self, last: int, best: int):
+        self.last, self.best = last, best
+
+    def on_evaluate(self, args, state, control, **_):
+        losses = _eval_losses(state)
+        if state.global_step in sorted(losses, key=losses.get)[: self.best]:
+            control.should_save = True
 
     def on_save(self, args, state, control, **_):
-        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        files = sorted(p for p in folder.rglob("*") if p.is_file())
-        sizes = {p.relative_to(folder).as_posix(): p.stat().st_size for p in files}
-        write_json(folder / COMPLETE, sizes)
+        folder = Path(args.output_dir)
+        mark_complete(folder / f"checkpoint-{state.global_step}")
+        losses = _eval_losses(state)
+        there = sorted(folder.glob("checkpoint-*"), key=step_of)
+        ranked = sorted(
+            (p for p in there if step_of(p) in losses), key=lambda p: losses[step_of(p)]
+        )
+        for checkpoint in set(there) - set(there[-self.last :]) - set(ranked[: self.best]):
+            shutil.rmtree(checkpoint)
+
+
+def mark_complete(checkpoint: Path) -> None:
+    """List the checkpoint's files and sizes and whose it is; unlisted ones do not count."""
+    files = sorted(p for p in checkpoint.rglob("*") if p.is_file())
+    sizes = {p.relative_to(checkpoint).as_posix(): p.stat().st_size for p in files}
+    write_json(checkpoint / COMPLETE, {"run": checkpoint.parent.name, "files": sizes})
 
 
 def last_complete(folder: Path) -> Path | None:
     """The newest complete checkpoint; broken ones are moved aside and named in the log."""
-    for checkpoint in sorted(folder.glob("checkpoint-*"), key=_step, reverse=True):
+    for checkpoint in sorted(folder.glob("checkpoint-*"), key=step_of, reverse=True):
         problem = broken(checkpoint)
         if problem is None:
             return checkpoint
@@ -39,18 +67,32 @@ def last_complete(folder: Path) -> Path | None:
 def broken(checkpoint: Path) -> str | None:
     """What is wrong with a checkpoint folder; None if it is whole."""
     try:
-        sizes = read_json(checkpoint / COMPLETE)
+        complete = read_json(checkpoint / COMPLETE)
     except (FileNotFoundError, ValueError):
         return "it was not saved to the end"
-    for name, size in sizes.items():
+    if complete["run"] != checkpoint.parent.name:
+        return f"it belongs to other data or settings ({complete['run']})"
+    for name, size in complete["files"].items():
         path = checkpoint / name
         if not path.is_file() or path.stat().st_size != size:
             return f"{name} is missing or cut"
     return None
 
 
-def _step(checkpoint: Path) -> int:
+def best_checkpoint(folder: Path, state) -> Path | None:
+    """The kept checkpoint with the lowest evaluation loss."""
+    losses = _eval_losses(state)
+    there = [p for p in folder.glob("checkpoint-*") if step_of(p) in losses]
+    return min(there, key=lambda p: (losses[step_of(p)], step_of(p)), default=None)
+
+
+def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.rpartition("-")[2])
+
+
+def _eval_losses(state) -> dict[int, float]:
+    rows = [row for row in state.log_history if "eval_loss" in row]
+    return {row["step"]: row["eval_loss"] for row in rows if math.isfinite(row["eval_loss"])}
 
 
 def _free_name(checkpoint: Path) -> Path:

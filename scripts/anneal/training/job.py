@@ -36,13 +36,17 @@ class Job:
         return load_tokenizer(self.base)
 
     def load_base(self, head: str = "causal"):
-        """The base model, quantised where the tuning wants that; not yet tuned."""
+        """The base model, quantised where the tuning wants that; not yet tuned.
+
+        Weights that are trained themselves stay in float32, or small updates would be lost.
+        """
+        tuning = self.settings["tuning"]["kind"]
         return load_model(
             self.base,
-            self.training["precision"],
+            "fp32" if tuning == "full" else self.training["precision"],
             self.training["attention"],
             head=head,
-            quantized=self.settings["tuning"]["kind"] == "qlora",
+            quantized=tuning == "qlora",
         )
 
     @cached_property

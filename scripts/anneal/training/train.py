@@ -1,21 +1,23 @@
 """One training run, resumable at any moment. Reads top to bottom: load, train, save, verify."""
 
 import json
-import resource
-import time
 from importlib import import_module
 from pathlib import Path
 
 import torch
-from transformers import set_seed
+from transformers import EarlyStoppingCallback, set_seed
 
-from anneal.config.run import method_module
+from anneal.config.run import ONLINE, method_module
 from anneal.errors import UserError
 from anneal.provenance.files import whole_folder
-from anneal.training.checkpoints import MarkComplete, last_complete
+from anneal.training.advice import advice
+from anneal.training.checkpoints import KeepCheckpoints, best_checkpoint, last_complete, step_of
 from anneal.training.curves import WriteCurves, read_curves
+from anneal.training.guards import try_longest_rows, watch_loss
 from anneal.training.job import Job
 from anneal.training.save import save_model
+from anneal.training.speed import MeasureSpeed, peak_memory_mb
+from anneal.training.stopping import StopOnSignal
 from anneal.training.verify import samples, verify_saved
 
 
@@ -25,29 +27,63 @@ def train(job: Job, folder: Path) -> dict:
     Returns:
         facts for the manifest: steps, rates, memory, the verification.
     """
+    stop, speed = StopOnSignal(), MeasureSpeed(job)
     set_seed(job.training["seed"])
     trainer = import_module(method_module(job.settings["method"])).make_trainer(job)
     resume = last_complete(job.checkpoints)
-    resumed_step = int(resume.name.rpartition("-")[2]) if resume else 0
-    trainer.add_callback(MarkComplete())
-    trainer.add_callback(WriteCurves(job.checkpoints / "metrics.jsonl", resumed_step))
-    if not resume:
-        trainer.evaluate()
-    started = time.monotonic()
-    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-    seconds = time.monotonic() - started
+    resumed_step = step_of(resume) if resume else 0
+    for callback in _callbacks(job, resumed_step):
+        trainer.add_callback(callback)
+    trainer.add_callback(stop)
+    trainer.add_callback(speed)
+    with advice(job, lambda: f"step {trainer.state.global_step + 1}"):
+        tried = _try_first(trainer, job)
+        if not resume:
+            trainer.evaluate()
+        trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    stop.check(trainer.state)
     if trainer.state.global_step == 0:
         raise UserError("runs.*.training", "no step was made", "check max_steps and the epochs")
-    verified = write_run(job, trainer.model, folder)
     return {
         "steps": trainer.state.global_step,
+        "kept_step": _take_best(trainer, job),
         "resumed_step": resumed_step,
-        "train_seconds": round(seconds, 1),
-        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "precision": job.training["precision"],
+        "peak_memory_mb": peak_memory_mb(),
         "threads": torch.get_num_threads(),
-        **_tokens_per_second(job, trainer.state.global_step - resumed_step, seconds),
-        **verified,
+        **tried,
+        **speed.facts(),
+        **write_run(job, trainer.model, folder),
     }
+
+
+def _callbacks(job: Job, resumed_step: int) -> list:
+    training = job.training
+    callbacks = [
+        WriteCurves(job.checkpoints / "metrics.jsonl", resumed_step),
+        KeepCheckpoints(training["save_total_limit"], training["keep_best"]),
+    ]
+    if training["early_stopping_patience"]:
+        callbacks.append(EarlyStoppingCallback(training["early_stopping_patience"]))
+    return callbacks
+
+
+def _try_first(trainer, job: Job) -> dict:
+    """Guards of methods that learn from rows; the others make their rows as they go."""
+    if job.settings["method"] in ONLINE:
+        return {}
+    watch_loss(trainer, job)
+    return try_longest_rows(trainer, job)
+
+
+def _take_best(trainer, job: Job) -> int:
+    """Put the weights with the lowest evaluation loss into the model; returns their step."""
+    best = best_checkpoint(job.checkpoints, trainer.state) if job.training["load_best"] else None
+    if best is None or step_of(best) == trainer.state.global_step:
+        return trainer.state.global_step
+    trainer.state.best_model_checkpoint = str(best)
+    trainer._load_best_model()
+    return step_of(best)
 
 
 def write_run(job: Job, model, folder: Path) -> dict:
@@ -61,10 +97,3 @@ def write_run(job: Job, model, folder: Path) -> dict:
         lines = (json.dumps(row) + "\n" for row in curves)
         (partial / "metrics.jsonl").write_text("".join(lines))
     return verified
-
-
-def _tokens_per_second(job: Job, steps: int, seconds: float) -> dict:
-    training, rows = job.training, job.train_rows
-    sequences = training["per_device_train_batch_size"] * training["gradient_accumulation_steps"]
-    rate = steps * min(sequences, len(rows)) * sum(rows["length"]) / len(rows) / max(seconds, 1e-9)
-    return {"tokens_per_second": round(rate, 1)}

@@ -5,7 +5,7 @@ from safetensors import safe_open
 
 from anneal.errors import UserError
 from anneal.training.data import prompt_and_answer
-from anneal.training.models import load_model
+from anneal.training.models import DTYPES, load_model
 
 TOLERANCE = 1e-3
 NEW_TOKENS, LONGEST = 64, 1024
@@ -25,10 +25,9 @@ def verify_saved(model, folder, training: dict, rows) -> dict:
     live = _logits(model, ids)
     head = "causal" if model.can_generate() else "score"
     quantized = getattr(model, "is_loaded_in_4bit", False)
-    saved = _logits(
-        load_model(folder, training["precision"], training["attention"], head, quantized).eval(),
-        ids,
-    )
+    precision = next(name for name, dtype in DTYPES.items() if dtype == model.dtype)
+    saved = load_model(folder, precision, training["attention"], head, quantized).eval()
+    saved = _logits(saved, ids)
     difference = (live - saved).abs().max().item()
     if not difference <= TOLERANCE * max(1.0, live.abs().max().item()):
         raise UserError(

@@ -1,0 +1,49 @@
+"""Speed and memory while training. They differ from run to run, so they are facts, not curves."""
+
+import resource
+import time
+
+import torch
+from transformers import TrainerCallback
+
+from anneal.training.job import Job
+
+
+class MeasureSpeed(TrainerCallback):
+    """At each logged step: `step`, `tokens_per_second` since the one before, `memory_mb`."""
+
+    def __init__(self, job: Job):
+        training = job.training
+        sequences = (
+            training["per_device_train_batch_size"] * training["gradient_accumulation_steps"]
+        )
+        rows = job.train_rows
+        self.tokens = min(sequences, len(rows)) * sum(rows["length"]) / len(rows)
+        self.points: list[dict] = []
+
+    def on_train_begin(self, args, state, control, **_):
+        self.last = state.global_step, time.monotonic()
+
+    def on_log(self, args, state, control, logs=None, **_):
+        if "loss" not in (logs or {}) or state.global_step == self.last[0]:
+            return
+        now = state.global_step, time.monotonic()
+        steps, seconds = now[0] - self.last[0], now[1] - self.last[1]
+        rate = steps * self.tokens / max(seconds, 1e-9)
+        point = {"tokens_per_second": round(rate, 1), "memory_mb": peak_memory_mb()}
+        self.points.append({"step": state.global_step, **point})
+        self.last = now
+
+    def facts(self) -> dict:
+        """The mean rate, weighted by time, and at most a hundred of the points."""
+        every = max(1, len(self.points) // 100)
+        times = sum(1 / point["tokens_per_second"] for point in self.points if point["step"])
+        mean = round(len(self.points) / times, 1) if times else 0.0
+        return {"tokens_per_second": mean, "speed": self.points[::every]}
+
+
+def peak_memory_mb() -> int:
+    """Of the GPU where there is one, else of the process."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() // 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
