@@ -9,17 +9,15 @@ import re
 import unicodedata
 from collections import Counter
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_cleaning import cleaned
+from test_properties import selected
 
-from anneal.cleaning.duplicates import clusters, find_duplicates
-from anneal.cleaning.filters import filtered_rows
 from anneal.cleaning.normalise import normalise
 from anneal.cleaning.pii import FINDERS, IN_DOUBT, PLACEHOLDER, PiiRemover
-from anneal.config.clean import Filter
-from anneal.records import place
 
 BEGIN, END, KEY, BLOCK = "-----BEGIN", "-----END", "PRIVATE KEY-----", "PRIVATE KEY BLOCK-----"
 
@@ -97,6 +95,10 @@ PERSONAL = {
         "reach him at «٢٠٢-٥٥٥-٠١٤٣»",
         "phone «２０２－５５５－０１４３»",
         "2025-10-10 «202-555-0143» 14/03/2026",
+        "1. «202-555-0143»\n2. «(202) 555-0178» 24/7\n12. «+1 202-555-0144» 24/7",
+        "«+1 202-555-0143»/«202-555-0144», «+49 (30) 23125-125» / -126",
+        "«+1.202.555.0143», «+12025550143»x5 and «202-555-0143»x12",
+        "7 «+44 20 7946 0958» 2 lines",
         "«202.555.0143» is the desk",
         "電話：«（０３）１２３４－５６７８»",
         "[«202-555-0143»](tel:«+1-202-555-0143»)",
@@ -169,6 +171,7 @@ PERSONAL = {
         'card_number="«4242424242424242»"',
         "tarjeta «4000.0566.5566.5556»",
         "charged «4242424242424242» twice",
+        "in 2024 «4111 1111 1111 1111» 123 and «5555 5555 5555 4444» «4111 1111 1111 1111»",
     ],
     "national_id": [
         "SSN «536-90-4399»",
@@ -211,6 +214,7 @@ PERSONAL = {
         "contribuinte «123456789»",
         "身份证«11010519491231002X»号",
         "SSN «536-90-4399», born 1980-01-01",
+        "2024 «536-90-4399» 12/04/1980 «390.533.447-05» 9",
     ],
     "url_credentials": [
         "postgres://«svc:hunter-22»@db.example.org:5432/logs",
@@ -464,13 +468,10 @@ SHORT = {
 def test_short_answers_are_no_duplicates_of_one_another(tmp_path):
     texts = [text for group in SHORT.values() for text in group]
     shard = cleaned(tmp_path, [*texts, "no.", "Blue"])
-    empty = filtered_rows([shard], Filter(max_symbol_ratio=1).model_dump())
-    assert [(row["line"], row["rule"]) for row in empty] == [
-        (n, "response_too_short") for n in range(1, 6)
-    ]
-    drops = find_duplicates([shard], {place(row) for row in empty})
+    drops, _ = selected(tmp_path, [shard], filter={"max_symbol_ratio": 1})
     second, blue = texts.index("No.") + 1, texts.index("Blue") + 1
     assert [(d["line"], d["rule"], d["kept_line"]) for d in drops] == [
+        *((n, "response_too_short", None) for n in range(1, 6)),
         (len(texts) + 1, "exact_duplicate", second),
         (len(texts) + 2, "exact_duplicate", blue),
     ]
@@ -505,13 +506,13 @@ def test_only_the_reworded_copy_of_a_templated_row_goes(tmp_path, frame, reverse
     texts = [*(texts[::-1] if reverse else texts), texts[0].replace("likely", "sure")]
     texts.append(texts[2].rsplit(" ", 1)[0] + " then.")
     shard = cleaned(tmp_path, texts)
-    drops = find_duplicates([shard], set())
+    drops, facts = selected(tmp_path, [shard])
     first = texts.index(texts[6]) + 1
     assert {(d["line"], d["kept_line"], d["kept_id"]) for d in drops} == {
         (7, first, f"id{first - 1}"),
         (8, 3, "id2"),
     }
-    assert sum(cluster["removed"] for cluster in clusters(drops)) == 2
+    assert sum(cluster["removed"] for cluster in facts["clusters"]) == 2
 
 
 AS_THEY_ARE = {
@@ -630,13 +631,13 @@ def test_two_forms_of_one_text_are_one_after_cleaning(tmp_path):
     text = "Frühling im Café, Ångström und 한국어"
     twins = [unicodedata.normalize(form, text) for form in ("NFD", "NFC")]
     shard = cleaned(tmp_path, twins)
-    assert [d["rule"] for d in find_duplicates([shard], set())] == ["exact_duplicate"]
+    drops, _ = selected(tmp_path, [shard])
+    assert [d["rule"] for d in drops] == ["exact_duplicate"]
 
 
 def test_compatibility_forms_are_one_only_for_comparing(tmp_path):
     texts = ["ＡＢＣ ﬁne x²", "abc fine x2"]
     shard = cleaned(tmp_path, texts)
-    import pyarrow.parquet as pq
-
     assert pq.read_table(shard)["output"].to_pylist() == texts
-    assert [d["line"] for d in find_duplicates([shard], set())] == [2]
+    drops, _ = selected(tmp_path, [shard])
+    assert [d["line"] for d in drops] == [2]

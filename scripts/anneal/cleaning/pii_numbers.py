@@ -23,9 +23,10 @@ IBAN = re.compile(
 )
 # Seven digits or more with what people put between them; the first digit leads, for speed.
 RUN = re.compile(
-    rf"\d(?<!{WORD}\d)(?<!\d[.,]\d)(?<!\w-\d)(?:[ .()（）/-]{{0,3}}\d){{6,30}}(?!{WORD}|[.,]\d|-\w)"
+    rf"\d(?<!{WORD}\d)(?<!\d[.,]\d)(?<!\w-\d)(?:[ .()（）/-]{{0,3}}\d){{6,30}}(?!(?!x\d){WORD}|[.,]\d|-\w)"
 )
 CARD = re.compile(r"(?:\d{4}[ .-]?){3}\d{1,7}|3\d{3}[ -]?\d{6}[ -]?\d{4,5}|\d{13,19}")
+GROUP = re.compile(r"(?<!\d)\d")
 # First digits and lengths of the card networks (ISO/IEC 7812 ranges as the networks publish them).
 NETWORKS = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|2[2-7]\d{14}|3[47]\d{13}|3[068]\d{12}|35\d{14}"
@@ -35,8 +36,10 @@ DATE = re.compile(
     r"(?<![\d.-])(?:(?:19|20)\d\d([-/.])\d\d?\1\d\d?|\d\d?([-/.])\d\d?\2(?:19|20)\d\d)(?![\d-])"
 )
 VERSION = re.compile(r"(?!\d{3}\.\d{3}\.\d{4}$)\d{1,4}(?:\.\d{1,4}){2,3}")
+# The number of an item in a list.
+LISTED = re.compile(r"^ {0,3}\d{1,2}[.)] ", re.M)
 # Signs of a calculation on one side of a number.
-MATHS_BEFORE, MATHS_AFTER = re.compile(r"[*=+/×÷^<>] $"), re.compile(r" [*=+/×÷^<>]")
+MATHS_BEFORE, MATHS_AFTER = re.compile(r"[*=+×÷^<>] $"), re.compile(r" [*=+×÷^<>]")
 THINGS = (
     r"orders?|invoices?|tickets?|tracking|ref(?:erence)?|ids?|job|epoch|timestamp|unix|seconds?|"
     r"serial|isbn|issn|sku|build|versions?|amount|total|price|parcel|case|issue|pid|port|batch|"
@@ -165,8 +168,9 @@ def _iban_end(value: str) -> int:
 
 def cards(text: str, _region: str) -> Found:
     for run in RUN.finditer(text):
-        for match in CARD.finditer(run.group()):
-            digits = re.sub(r"\D", "", match.group())
+        for group in GROUP.finditer(run.group()):
+            match = CARD.match(run.group(), group.start())
+            digits = re.sub(r"\D", "", match.group()) if match else ""
             if NETWORKS.fullmatch(digits) and 12 < len(digits) < 20 and luhn.is_valid(digits):
                 start, stop = run.start() + match.start(), run.start() + match.end()
                 grouped, context = match.group() != digits, leaning(PAY, text, start, stop)
@@ -181,15 +185,29 @@ def national_ids(text: str, _region: str) -> Found:
 
 def _digit_ids(text: str) -> Found:
     for run in RUN.finditer(text):
-        value = run.group()
-        kinds = [kind for kind in NATIONAL_IDS if kind.shape.fullmatch(value)]
-        told = leaning(IDENTITY, text, *run.span()) if kinds else False
-        if told is False or (told is None and value.isdigit()):
-            continue
-        for kind in kinds:
-            if (told or kind.untold is not None) and _valid(kind.module, value):
-                yield *run.span(), bool(told or kind.untold)
-                break
+        start = run.start()
+        pieces = [(start, run.group()), *((start + at, x) for at, x in _dashed(run.group()))]
+        found = (_as_id(text, at, value) for at, value in pieces)
+        if first := next(filter(None, found), None):
+            yield first
+
+
+def _dashed(run: str) -> list[tuple[int, str]]:
+    """Parts between blanks: an id with dashes or dots may have other numbers beside it."""
+    parts = [(m.start(), m.group()) for m in re.finditer(r"\S+", run)]
+    return [part for part in parts if not part[1].isdigit()] if len(parts) > 1 else []
+
+
+def _as_id(text: str, start: int, value: str) -> tuple[int, int, bool] | None:
+    kinds = [kind for kind in NATIONAL_IDS if kind.shape.fullmatch(value)]
+    span = start, start + len(value)
+    told = leaning(IDENTITY, text, *span) if kinds else False
+    if told is False or (told is None and value.isdigit()):
+        return None
+    for kind in kinds:
+        if (told or kind.untold is not None) and _valid(kind.module, value):
+            return *span, bool(told or kind.untold)
+    return None
 
 
 def _lettered_ids(text: str) -> Found:
@@ -212,41 +230,63 @@ def phones(text: str, region: str) -> Found:
     if not RUN.search(text):
         return
     text = DATE.sub(lambda date: "_" * len(date.group()), text)
+    text = LISTED.sub(lambda number: "_" * (len(number.group()) - 1) + " ", text)
     for run in RUN.finditer(text):
         before = text[max(0, run.start() - 2) : run.start()]
         start = run.start() - (len(before) - len(before.rstrip("+(（")))
         context = leaning(PHONE, text, start, run.end())
-        if context or not (VERSION.fullmatch(run.group()) or _is_maths(text, start, run.end())):
+        if context or text[start] == "+" or not _is_other(text, *run.span()):
             yield from _phones_in(text[start : run.end()], start, region, context)
 
 
-def _is_maths(text: str, start: int, stop: int) -> bool:
+def _is_other(text: str, start: int, stop: int) -> bool:
+    """Whether digits look like a version or a part of a sum."""
+    version = VERSION.fullmatch(text, start, stop)
     before = text[max(0, start - 2) : start]
-    return bool(MATHS_BEFORE.search(before) or MATHS_AFTER.match(text, stop))
+    return bool(version or MATHS_BEFORE.search(before) or MATHS_AFTER.match(text, stop))
 
 
 def _phones_in(segment: str, offset: int, region: str, context: bool | None) -> Found:
-    found = False
-    strict = not context and not segment.startswith("+")
-    leniency = phonenumbers.Leniency.STRICT_GROUPING if strict else phonenumbers.Leniency.VALID
-    for match in phonenumbers.PhoneNumberMatcher(segment, region, leniency):
-        if context is True or not match.raw_string.isdigit():
-            found = True
+    digits = sum(c.isdigit() for c in segment)
+    if stop := _number_abroad(segment):
+        yield offset, offset + stop, context is True or (context is None and segment[0] == "+")
+    elif found := list(_national(segment, offset, region, context)):
+        yield from found
+    elif 7 <= digits <= 15 and (context or segment[0] == "+"):
+        yield offset, offset + len(segment), False
+
+
+def _national(segment: str, offset: int, region: str, context: bool | None) -> Found:
+    """Numbers of the region, grouped as it groups them where no word tells."""
+    leniency = phonenumbers.Leniency.VALID if context else phonenumbers.Leniency.STRICT_GROUPING
+    for part in (segment, *_without_last(segment)):
+        found = list(phonenumbers.PhoneNumberMatcher(part, region, leniency))
+        if found:
+            break
+    for match in found:
+        if context or not match.raw_string.isdigit():
             sure = context is True or (context is None and " - " not in match.raw_string)
             yield offset + match.start, offset + match.end, sure
-    digits = sum(c.isdigit() for c in segment)
-    if not found and 7 <= digits <= 15 and (context or segment.startswith("+")):
-        yield offset, offset + len(segment), False
-    elif not found and segment.startswith("00") and _is_abroad(segment):
-        yield offset, offset + len(segment), context is True
 
 
-def _is_abroad(segment: str) -> bool:
-    try:
-        number = phonenumbers.parse("+" + segment[2:])
-    except phonenumbers.NumberParseException:
-        return False
-    return phonenumbers.is_valid_number(number) and not segment.isdigit()
+def _without_last(segment: str) -> list[str]:
+    """A number may stand before another: `(202) 555-0143 24/7`."""
+    return [segment[: m.start()] for m in re.finditer(r"(?<=-\d{4}) ", segment)]
+
+
+def _number_abroad(segment: str) -> int:
+    """Length of the longest valid number with a country code that a segment starts with, or 0."""
+    code = re.match(r"\(?\+|00(?=[ (]?\d)", segment)
+    if code is None or (code.group() == "00" and segment.isdigit()):
+        return 0
+    for end in sorted((m.end() for m in re.finditer(r"\d(?!\d)", segment)), reverse=True):
+        try:
+            number = phonenumbers.parse("+" + segment[code.end() : end])
+        except phonenumbers.NumberParseException:
+            continue
+        if phonenumbers.is_valid_number(number):
+            return end
+    return 0
 
 
 Finder = Callable[[str, str], Found]
