@@ -20,12 +20,16 @@ NUMBERS = frozenset({"iban", "card", "national_id", "phone"})
 SIGNS = bytes(set(range(256)) - set(b"0123456789.:@"))
 DOTTED = re.compile(rb"\d\.\d{1,3}\.\d{1,3}\.\d")
 CLUSTER = re.compile(r"\d(?:[^\d\n]{0,3}\d){4}")
-OTHER_DIGITS = re.compile("[٠-٩۰-۹०-९০-৯๐-๙０-９]")
-
+OTHER_DIGITS = re.compile("[٠-٩۰-۹०-९০-৯๐-๙０-９＠]")
+# Signs that differ by their width or by how lines break; one character each, so places stay.
+SIGN_FORMS = re.compile(
+    "[\u00a0\u2007\u2010-\u2013\u202f\u2212\uff0b\uff0d\uff0e\uff10-\uff19\uff20-\uff3a\uff41-\uff5a]"
+)
+# An address would swallow the key in front of its `@`: keys come first.
 FINDERS: dict[str, pii_numbers.Finder] = {
     "url_credentials": pii_text.url_logins,
-    "email": pii_text.emails,
     "api_key": pii_text.api_keys,
+    "email": pii_text.emails,
     "iban": pii_numbers.ibans,
     "card": pii_numbers.cards,
     "national_id": pii_numbers.national_ids,
@@ -73,7 +77,7 @@ class PiiRemover:
 
     def _replace(self, kind: str, text: str, put_in: list) -> str:
         parts, end = [], 0
-        for start, stop, sure in FINDERS[kind](text, self.region):
+        for start, stop, sure in FINDERS[kind](_plain(text), self.region):
             if start >= end:
                 new = self.placeholder(kind, text[start:stop])
                 parts += [text[end:start], new]
@@ -97,14 +101,27 @@ class PiiRemover:
                 shown.append(" ".join(around.split()))
 
 
+def _plain(text: str) -> str:
+    """The text as the patterns know it, character for character."""
+    return text if text.isascii() else SIGN_FORMS.sub(_plain_sign, text)
+
+
+def _plain_sign(match: re.Match) -> str:
+    sign = match.group()
+    if sign >= "\uff00":
+        return chr(ord(sign) - 0xFEE0)
+    return " " if sign.isspace() else "-"
+
+
 def _worth_looking(text: str, numbers: set[str]) -> set[str]:
     """Kinds that a text may hold, by the digits and signs in it."""
     if not text.isascii() and OTHER_DIGITS.search(text):
         return set(FINDERS)
     signs = text.encode("utf-8", "surrogatepass").translate(None, SIGNS)
+    worth = {"api_key"} if "-----BEGIN" in text or "uthoriz" in text else set()
     if not signs:
-        return set()
-    worth, digits = set(), len(signs.translate(None, b".:@"))
+        return worth
+    digits = len(signs.translate(None, b".:@"))
     if b"@" in signs:
         worth |= {"email", "url_credentials"}
     if digits:
