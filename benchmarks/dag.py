@@ -17,8 +17,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from measure import OURS, Line
 from generated_project import RESULTS, Project
+from measure import OURS, Line, run
 from rows import generated
 
 WORKERS_SHARDS = 40
@@ -31,10 +31,10 @@ def compare(given) -> list[Line]:
 def _many_shards(given) -> list[Line]:
     project = Project.create(given.folder / "dag", "raw/*.jsonl", given.model, 64)
     _deal(project.folder / "raw", given.shards)
-    planned = min(project.seconds("data", "-n") for _ in range(given.rounds))
+    planned = project.dry_run(given.rounds)
     finish(project)
-    assert "Nothing to be done" in project.snakemake("data", "-n")
-    nothing = min(project.seconds("data", "-n") for _ in range(given.rounds))
+    assert not project.steps()
+    nothing = project.dry_run(given.rounds)
     return [
         Line(f"dry-run, {given.shards} shards, all to do", planned, unit="s"),
         Line(f"dry-run, {given.shards} shards, nothing to do", nothing, None, 10, True, "s"),
@@ -56,9 +56,8 @@ def finish(project: Project) -> None:
         "import snakemake.executors.touch as t; t.Executor.SLEEPING_TIME = 0;"
         "from snakemake.cli import main; main()"
     )
-    touch = ["data", "--touch", "--quiet", "all"]
-    profile = ["--profile", "profiles/local"]
-    subprocess.run([OURS, "-c", code, *profile, *touch], cwd=project.folder, check=True)
+    touch = ["data", "--touch", "--forceall", "--quiet", "all"]
+    run([OURS, "-c", code, "--profile", "profiles/local", *touch], project.folder)
 
 
 def _appended(given) -> list[Line]:
@@ -66,16 +65,16 @@ def _appended(given) -> list[Line]:
     size = given.input.stat().st_size / 1e6
     project = Project.create(folder, "raw.jsonl", given.model, size / WORKERS_SHARDS)
     shutil.copy(given.input, folder / "raw.jsonl")
-    two = project.seconds("data", "--cores", "2")
+    two = project.data(2)
     full = _work(folder, set())
     before = _manifests(folder)
     with given.input.open() as lines, (folder / "raw.jsonl").open("a") as file:
         rows = sum(1 for _ in lines)
         file.writelines(json.dumps(row) + "\n" for row in generated(max(1, rows // 100), seed=2))
-    again = project.seconds("data", "--cores", "2")
+    again = project.data(2)
     part = _work(folder, before)
     shutil.rmtree(folder / "results")
-    one = project.seconds("data", "--cores", "1")
+    one = project.data(1)
     return [
         Line("append 1 %: work of the steps / all of it", part, full, 0.05, True, "s"),
         Line("append 1 %: time at two workers / all of it", again, two, None, unit="s"),

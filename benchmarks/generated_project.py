@@ -6,7 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
-from measure import OURS, REPOSITORY, run
+from measure import OURS, REPOSITORY, processor_seconds, run
 
 CONFIG = """\
 project: bench
@@ -19,6 +19,7 @@ datasets:
 models: {{base: {{path: "{model}"}}}}
 runs: {{sft: {{dataset: rows, model: base}}}}
 """
+SNAKEMAKE = (OURS, "-m", "snakemake", "--profile", "profiles/local")
 RESULTS = Path("results/bench")
 STEP = re.compile(r"^Shell command: (python scripts/.*)$", flags=re.M)
 
@@ -39,18 +40,21 @@ class Project:
         (folder / "config" / "config.yaml").write_text(text)
         return cls(folder)
 
-    def snakemake(self, *arguments: str) -> str:
-        command = [OURS, "-m", "snakemake", "--profile", "profiles/local", *arguments]
-        return run(command, self.folder, HF_HUB_OFFLINE="1")
-
-    def seconds(self, *arguments: str) -> float:
+    def data(self, cores: int) -> float:
+        """Make the data; the seconds it took."""
         started = time.perf_counter()
-        self.snakemake(*arguments)
+        run([*SNAKEMAKE, "data", "--cores", cores], self.folder, HF_HUB_OFFLINE="1")
         return time.perf_counter() - started
+
+    def dry_run(self, rounds: int, target: str = "data") -> float:
+        """Processor seconds of the cheapest of some dry-runs."""
+        command = [*SNAKEMAKE, target, "-n"]
+        return min(processor_seconds(command, self.folder) for _ in range(rounds))
 
     def steps(self) -> list[list[str]]:
         """The command lines of the data steps that have to run, in the order of the DAG."""
-        return [shlex.split(line) for line in STEP.findall(self.snakemake("data", "-n", "-p"))]
+        shown = run([*SNAKEMAKE, "data", "-n", "-p"], self.folder)
+        return [shlex.split(line) for line in STEP.findall(shown)]
 
 
 def link_code(folder: Path, *more: str) -> None:

@@ -78,6 +78,16 @@ def run(command: list, folder: Path | None = None, **environment: str) -> str:
     return done.stdout
 
 
+def processor_seconds(command: list, folder: Path | None = None, **environment: str) -> float:
+    """What a command costs in time of any core: the same on a busy machine."""
+    before = os.times()
+    run(command, folder, **environment)
+    after = os.times()
+    return (
+        after.children_user - before.children_user + after.children_system - before.children_system
+    )
+
+
 PEAK = """
 import json, resource, subprocess, sys, time
 started = time.time()

@@ -13,8 +13,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from measure import OURS, Line, peak, run
 from generated_project import RESULTS, Project
+from measure import OURS, Line, peak, run
 from rows import write_rows
 
 SHARD_MB, SMALL_MB = 64, 16

@@ -1,11 +1,9 @@
-"""How long a data step takes to start, and a dry-run of the demo with nothing to do."""
+"""Processor time of a data step's start, and of a dry-run of the demo with nothing to do."""
 
 import shutil
-import subprocess
-import time
 
-from measure import OURS, REPOSITORY, Line
 from generated_project import Project, link_code
+from measure import OURS, REPOSITORY, Line, processor_seconds
 
 STEPS = (
     *("read_shard", "clean_shard", "select_rows", "format_shard", "tokenize_shard"),
@@ -22,13 +20,7 @@ def compare(given) -> list[Line]:
 
 
 def _least(given, command: list[str]) -> float:
-    return min(_seconds(command) for _ in range(2 * given.rounds))
-
-
-def _seconds(command: list[str]) -> float:
-    started = time.perf_counter()
-    subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - started
+    return min(processor_seconds(command, REPOSITORY) for _ in range(2 * given.rounds))
 
 
 def _demo(given) -> list[Line]:
@@ -37,9 +29,9 @@ def _demo(given) -> list[Line]:
     shutil.rmtree(folder, ignore_errors=True)
     link_code(folder, "config", "data")
     demo = Project(folder)
-    demo.snakemake("data")
+    demo.data(2)
     lines = []
     for what, target in (("data, nothing to do", "data"), ("whole, training to do", "all")):
-        least = min(demo.seconds("-n", target) for _ in range(given.rounds))
-        lines.append(Line(f"dry-run of the demo: {what}", least, None, 3, True, "s"))
+        spent = demo.dry_run(given.rounds, target)
+        lines.append(Line(f"dry-run of the demo: {what}", spent, None, 3, True, "s"))
     return lines

@@ -5,9 +5,10 @@ import subprocess
 import sys
 
 import pytest
+from tiny import make_tokenizer
+
 from measure import HERE, Line, shown
 from rows import write_rows
-from tiny import make_tokenizer
 
 
 @pytest.fixture(scope="module")
