@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+
 from measure import HERE, OURS, PEER, Line, alternate
 from rows import read_texts
 
