@@ -28,18 +28,26 @@ DATA = f"{RESULTS}/data/{{dataset}}"
 TOKENS = f"{RESULTS}/tokens/{{dataset}}/{{model}}"
 LEDGER = f"{DATA}/ledger.parquet"
 HELDOUT = f"{DATA}/heldout.jsonl"
+SAMPLE = f"{DATA}/sample.parquet"
 SPLITS = f"{TOKENS}/splits/manifest.json"
 RUN = f"{RESULTS}/runs/{{run}}/manifest.json"
 SCORES = f"{RESULTS}/evaluation/{{dataset}}/{{scored}}"
 COMPARISON = f"{RESULTS}/evaluation/comparisons/{{run}}.json"
 REPORT = f"{RESULTS}/report/report.html"
+STREAMED = [name for name, dataset in CONFIG.datasets.items() if dataset.stream]
+STORED = [name for name in CONFIG.datasets if name not in STREAMED]
+
+
+def one_of(names):
+    """A pattern for a wildcard that stands for one of these names."""
+    return "|".join(map(re.escape, names)) or "none"
 
 
 wildcard_constraints:
-    dataset="|".join(map(re.escape, CONFIG.datasets)),
-    model="|".join(map(re.escape, CONFIG.models)),
-    run="|".join(map(re.escape, CONFIG.runs)) or "none",
-    scored="|".join(map(re.escape, [*CONFIG.models, *CONFIG.runs])),
+    dataset=one_of(CONFIG.datasets),
+    model=one_of(CONFIG.models),
+    run=one_of(CONFIG.runs),
+    scored=one_of([*CONFIG.models, *CONFIG.runs]),
     shard=r"[A-Za-z0-9_.-]+-\d{5}",
 
 
@@ -107,6 +115,7 @@ def datasets_of_runs(pattern):
 
 onstart:
     STEPS.remember_digests()
+    STEPS.write_plans()
     try:
         LOCK = RunLock(Path(RESULTS) / ".lock")
     except UserError as error:

@@ -82,6 +82,7 @@ def manifest(**facts) -> dict:
 def dataset() -> dict:
     rules = {"exact_duplicate": 3, "too_long": 1}
     return {
+        "counted_by": None,
         "funnel": {
             "web": {
                 **{"read": 20, "kept": 14, "rejected": 2, "dropped": 4},

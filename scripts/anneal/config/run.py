@@ -69,3 +69,13 @@ class Run(Section):
     )
     threads: int = Field(2, ge=1, description="CPU threads. Never causes a rerun.")
     mem_mb: int = Field(16_000, ge=1, description="Memory asked for. Never causes a rerun.")
+
+    def cannot_stream(self) -> str | None:
+        """Why this run cannot learn from a streamed dataset; None if it can."""
+        if self.method != "sft":
+            return f"method '{self.method}' cannot learn from a streamed dataset"
+        if self.training.max_steps < 1:
+            return "set training.max_steps: a streamed dataset has no length that epochs count"
+        if self.training.train_sampling_strategy != "random":
+            return "train_sampling_strategy must be random: a stream is shuffled in its buffer"
+        return None

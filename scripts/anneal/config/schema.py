@@ -33,6 +33,8 @@ class Config(Section):
             kind = self.datasets[run.dataset].kind
             if kind in ("preference", "prompts"):
                 raise ValueError(f"runs.{name}: method 'sft' cannot learn from '{kind}' records")
+            if self.datasets[run.dataset].stream and (problem := run.cannot_stream()):
+                raise ValueError(f"runs.{name}: {problem}")
         if clash := set(self.runs) & set(self.models):
             raise ValueError(f"runs and models share the name '{min(clash)}'")
         return self

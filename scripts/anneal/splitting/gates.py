@@ -13,17 +13,26 @@ EXPECTED = 5
 def funnel(ledger: pa.Table) -> dict:
     """Rows per source: `read`, `kept`, `rejected`, `dropped`, `rules` and `reasons` with counts."""
     sources: dict[str, dict] = {}
-    empty = {"read": 0, "kept": 0, "rejected": 0, "dropped": 0}
     for row in ledger.select(["source", "status", "rule"]).to_pylist():
-        new = {**empty, "rules": Counter(), "reasons": Counter()}
-        counts = sources.setdefault(row["source"], new)
+        counts = sources.setdefault(row["source"], new_funnel())
         counts["read"] += 1
         counts[row["status"]] += 1
         if row["status"] == "dropped":
             counts["rules"][row["rule"]] += 1
         if row["status"] == "rejected":
             counts["reasons"][row["rule"].partition(" (column")[0]] += 1
-    return {name: _sorted(counts) for name, counts in sources.items()}
+    return {name: sorted_funnel(counts) for name, counts in sources.items()}
+
+
+def new_funnel() -> dict:
+    """The counts of a source before any row."""
+    counts = dict.fromkeys(("read", "kept", "rejected", "dropped"), 0)
+    return {**counts, "rules": Counter(), "reasons": Counter()}
+
+
+def sorted_funnel(counts: dict) -> dict:
+    lists = {name: dict(sorted(counts[name].items())) for name in ("rules", "reasons")}
+    return {**counts, **lists}
 
 
 def split_table(ledger: pa.Table) -> dict:
@@ -77,11 +86,6 @@ def _absent_strata(strata: dict, settings: dict) -> list[str]:
         for split in SPLITS
         if rows[split] == 0 and settings[split] * sum(rows.values()) >= EXPECTED
     ]
-
-
-def _sorted(counts: dict) -> dict:
-    lists = {name: dict(sorted(counts[name].items())) for name in ("rules", "reasons")}
-    return {**counts, **lists}
 
 
 def _shared_prompts(ledger: pa.Table) -> int:

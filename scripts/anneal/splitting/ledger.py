@@ -53,12 +53,17 @@ def check_reject_share(ledger: pa.Table, allowed: float) -> None:
     for source, rejected in Counter(row["source"] for row in bad).items():
         if rejected > allowed * read[source]:
             first = next(row for row in bad if row["source"] == source)
-            raise UserError(
-                f"{first['file']}:{first['line']}",
-                f"{rejected} of {read[source]} rows of source '{source}' are unreadable "
-                f"(first: {first['rule']}), more than the {allowed:.0%} allowed",
-                "see the rejects files; name its columns, mend it, or raise max_reject_share",
-            )
+            raise too_many_rejects(first, first["rule"], rejected, read[source], allowed)
+
+
+def too_many_rejects(first: dict, reason: str, rejected: int, read: int, allowed: float):
+    """The error for a source, of which `first` is the first row that was rejected."""
+    return UserError(
+        f"{first['file']}:{first['line']}",
+        f"{rejected} of {read} rows of source '{first['source']}' are unreadable "
+        f"(first: {reason}), more than the {allowed:.0%} allowed",
+        "see the rejects files; name its columns, mend it, or raise max_reject_share",
+    )
 
 
 def _rows(shard: Path) -> Iterator[dict]:

@@ -1,5 +1,6 @@
 """The pretokenized splits as the trainer eats them."""
 
+import os
 from pathlib import Path
 
 import datasets
@@ -13,6 +14,25 @@ def load_split(folder: Path, rows: int | None = None) -> datasets.Dataset:
     split = datasets.load_from_disk(str(folder))
     split = split.select_columns(["input_ids", "labels", "position_ids", "length"])
     return split.select(range(min(rows, len(split)))) if rows else split
+
+
+def load_training(splits: Path, base: Path, seed: int, notes: Path) -> tuple:
+    """What is trained on, and sequences of it to look at: all of them, or a stream's first ones.
+
+    Args:
+        base: folder of the base model, whose tokenizer a stream needs.
+        seed: of a stream's order.
+        notes: folder in which a stream keeps its counts and rejects.
+    """
+    if (splits / "train").is_dir():
+        rows = load_split(splits / "train")
+        return rows, rows
+    from anneal.streaming.sequences import training_sequences
+
+    shared = {"stream": splits / "stream.json", "model": base, "seed": seed}
+    shared["notes"] = notes if os.environ.get("RANK", "0") == "0" else None
+    stream = datasets.IterableDataset.from_generator(training_sequences, gen_kwargs=shared)
+    return stream, load_split(splits / "first")
 
 
 class Collator:

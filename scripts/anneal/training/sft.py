@@ -5,18 +5,20 @@ Reads top to bottom: load, train, save, verify.
 
 import json
 import resource
+import shutil
 import time
 from pathlib import Path
 
+import datasets
 import torch
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments, set_seed
 
 from anneal.errors import UserError
-from anneal.provenance.files import whole_folder
+from anneal.provenance.files import read_json, whole_folder
 from anneal.training.checkpoints import MarkComplete, last_complete
 from anneal.training.curves import WriteCurves, read_curves
-from anneal.training.data import Collator, load_split
+from anneal.training.data import Collator, load_split, load_training
 from anneal.training.loss import evaluate_loss, token_losses
 from anneal.training.models import load_model, load_tokenizer, tuned
 from anneal.training.save import save_model
@@ -46,7 +48,8 @@ class SftTrainer(Trainer):
 
 
 def train(settings: dict, base: Path, splits: Path, checkpoints: Path, folder: Path, tracker: str):
-    """Train one run and write its folder: `model/`, `metrics.jsonl` and `samples.json`.
+    """Train one run and write its folder: `model/`, `metrics.jsonl`, `samples.json`; of a stream
+    `counts.json` and `rejects.jsonl` too.
 
     Args:
         settings: `tuning` and `training` sections of the run.
@@ -61,7 +64,8 @@ def train(settings: dict, base: Path, splits: Path, checkpoints: Path, folder: P
     tokenizer = load_tokenizer(base)
     model = load_model(base, training["precision"], training["attention"])
     model = tuned(model, settings["tuning"])
-    train_rows = load_split(splits / "train")
+    notes = checkpoints / "stream"
+    train_rows, first_rows = load_training(splits, base, training["seed"], notes)
     resume = last_complete(checkpoints)
     resumed_step = int(resume.name.rpartition("-")[2]) if resume else 0
     trainer = SftTrainer(
@@ -81,19 +85,22 @@ def train(settings: dict, base: Path, splits: Path, checkpoints: Path, folder: P
         raise UserError("runs.*.training", "no step was made", "check max_steps and the epochs")
     curves = read_curves(checkpoints / "metrics.jsonl")
     with whole_folder(folder) as partial:
-        save_model(model, tokenizer, train_rows, partial / "model")
-        verified = verify_saved(model, partial / "model", training, train_rows)
+        save_model(model, tokenizer, first_rows, partial / "model")
+        verified = verify_saved(model, partial / "model", training, first_rows)
         shown = samples(model, tokenizer, load_split(splits / "test"))
         (partial / "samples.json").write_text(json.dumps(shown, indent=1, ensure_ascii=False))
         lines = (json.dumps(row) + "\n" for row in curves)
         (partial / "metrics.jsonl").write_text("".join(lines))
+        if notes.is_dir():
+            shutil.copytree(notes, partial, dirs_exist_ok=True)
     return {
         "steps": trainer.state.global_step,
         "resumed_step": resumed_step,
         "train_seconds": round(seconds, 1),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "threads": torch.get_num_threads(),
-        **_tokens_per_second(train_rows, training, trainer, resumed_step, seconds),
+        **_tokens_per_second(train_rows, first_rows, training, trainer, resumed_step, seconds),
+        **({"stream": read_json(notes / "counts.json")} if notes.is_dir() else {}),
         **verified,
     }
 
@@ -112,6 +119,8 @@ def _arguments(training: dict, folder: Path, tracker: str) -> TrainingArguments:
         report_to=tracker,
         remove_unused_columns=False,
         dataloader_num_workers=0,
+        # each rank reads a stream by itself and takes its part: batches differ in length
+        accelerator_config={"dispatch_batches": False},
         logging_first_step=True,
         full_determinism=False,
         use_cpu=not torch.cuda.is_available(),
@@ -120,9 +129,10 @@ def _arguments(training: dict, folder: Path, tracker: str) -> TrainingArguments:
     )
 
 
-def _tokens_per_second(rows, training, trainer, resumed_step, seconds) -> dict:
+def _tokens_per_second(rows, first_rows, training, trainer, resumed_step, seconds) -> dict:
     steps = trainer.state.global_step - resumed_step
     sequences = training["per_device_train_batch_size"] * training["gradient_accumulation_steps"]
-    mean = sum(map(len, rows["input_ids"])) / len(rows)
-    rate = steps * min(sequences, len(rows)) * mean / max(seconds, 1e-9)
+    most = len(rows) if isinstance(rows, datasets.Dataset) else sequences
+    mean = sum(map(len, first_rows["input_ids"])) / len(first_rows)
+    rate = steps * min(sequences, most) * mean / max(seconds, 1e-9)
     return {"tokens_per_second": round(rate, 1)}
