@@ -197,6 +197,27 @@ def test_named_groups_stay_on_the_side_they_have_when_stored(project, tiny_model
     assert counts.facts()["funnel"] == funnel(ledger)
 
 
+def test_files_of_the_hub_are_on_the_disk_one_at_a_time(project, tmp_path, monkeypatch):
+    """The very calls that download, pointed at a folder laid out like a Hub dataset."""
+    folder, borrowed = tmp_path / "hub/data", tmp_path / "borrowed"
+    folder.mkdir(parents=True)
+    borrowed.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(borrowed))
+    for part in range(3):
+        lines = [json.dumps(as_instruction(i, answer(i))) for i in range(part * 50, part * 50 + 50)]
+        (folder / f"train-{part}.jsonl").write_text("\n".join(lines))
+    sources = {"hub": {"hub": str(folder.parent)}}
+    plan = plan_of(project([], stream={}, sources=sources))
+    files, rows = [], []
+    for batch in kept_rows(plan, RowCounts(0.1)):
+        files.append(len(list(borrowed.iterdir())))
+        rows += batch
+    assert files == [1, 1, 1]
+    assert list(borrowed.iterdir()) == []
+    assert len(rows) == 150
+    assert {Path(row["file"]).name for row in rows} == {f"train-{n}.jsonl" for n in range(3)}
+
+
 def one_pass(plan: dict, model: Path, folder: Path, seed: int = 1, passes: int = 1) -> list[dict]:
     """The sequences of the first passes, whose number the notes give."""
     write_json(folder / "stream.json", plan)
@@ -394,7 +415,7 @@ def test_data_workers_change_neither_rows_nor_order(project, tiny_model, tmp_pat
 
 
 def settings() -> dict:
-    training = {"precision": "fp32", "max_steps": 8, "save_steps": 2, "eval_steps": 3}
+    training = {"precision": "fp32", "max_steps": 6, "save_steps": 2, "eval_steps": 3}
     training |= {"logging_steps": 1, "per_device_train_batch_size": 2, "learning_rate": 1e-2}
     training |= {"gradient_accumulation_steps": 2}
     run = Config.model_validate(
@@ -415,10 +436,10 @@ def test_a_resumed_stream_ends_with_the_bytes_of_an_undisturbed_one(project, tin
     facts = train(settings(), tiny_model, splits, whole / "checkpoints", whole / "run", "none")
     assert facts["stream"]["funnel"]["web"]["read"] == 159
     shutil.copytree(whole / "checkpoints", killed / "checkpoints")
-    shutil.rmtree(killed / "checkpoints/checkpoint-8")
-    (killed / "checkpoints/checkpoint-6" / COMPLETE).unlink()
+    shutil.rmtree(killed / "checkpoints/checkpoint-6")
+    (killed / "checkpoints/checkpoint-4" / COMPLETE).unlink()
     again = train(settings(), tiny_model, splits, killed / "checkpoints", killed / "run", "none")
-    assert again["resumed_step"] == 4
+    assert again["resumed_step"] == 2
     assert again["stream"] == facts["stream"]
     files = ("model/adapter_model.safetensors", "metrics.jsonl", "counts.json", "rejects.jsonl")
     for name in files:

@@ -53,23 +53,32 @@ def record_maker(settings: dict) -> RecordMaker:
 
 
 def read_batches(
-    source: dict, settings: dict, maker: RecordMaker, most: int = BATCH_ROWS
+    source: dict,
+    settings: dict,
+    maker: RecordMaker,
+    most: int = BATCH_ROWS,
+    keep: bool = True,
 ) -> Iterator[tuple[list[dict], list[dict]]]:
-    """Records and rejects of at most `most` rows at a time, in order; nothing is read ahead."""
-    for file, piece in _pieces(source, settings):
+    """Records and rejects of at most `most` rows at a time, in order; nothing is read ahead.
+
+    Args:
+        keep: whether files of the Hub stay on the disk when they have been read.
+    """
+    for file, piece in _pieces(source, settings, keep):
         place = {"source": source["source"], "file": file}
         for batch in progress(_batches(read_rows(piece, settings), most), f"read {file}"):
             yield _sorted_out(batch, maker, place)
 
 
-def _pieces(source: dict, settings: dict) -> Iterator[tuple[str, dict]]:
+def _pieces(source: dict, settings: dict, keep: bool) -> Iterator[tuple[str, dict]]:
     """What is read, each with the name that its rows carry."""
     if source["format"] == "hub":
-        from anneal.sources.hub import fetch_files
+        from anneal.sources.hub import borrow_files, fetch_files
         from anneal.sources.shards import whole_file_piece
 
         hub = [settings[name] for name in ("subset", "split", "revision")]
-        for name, path in fetch_files(source["file"], *hub).items():
+        named = (source["file"], *hub)
+        for name, path in fetch_files(*named).items() if keep else borrow_files(*named):
             yield name, whole_file_piece(name, path, settings)
     elif source["format"] in ("sql", "sqlite"):
         from anneal.sources.database import shown

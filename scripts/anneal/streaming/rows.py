@@ -36,7 +36,7 @@ def kept_rows(plan: dict, counts: RowCounts) -> Iterator[list[dict]]:
         reading = {"kind": plan["kind"], **plan["reading"][shard["source"]]}
         maker = record_maker(reading)
         maker.values.converted = counts.converted
-        for records, rejects in read_batches(shard, reading, maker, BATCH_ROWS):
+        for records, rejects in read_batches(shard, reading, maker, BATCH_ROWS, keep=False):
             rows = clean_rows(records, plan["kind"], remover, plan["clean"])
             decided = [{**row, **selector.decide(row)} for row in rows]
             counts.add(shard["source"], decided, rejects)
