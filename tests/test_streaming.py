@@ -8,6 +8,8 @@ from pathlib import Path
 import datasets
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from anneal.arrow_dataset import read_arrow_dataset
@@ -15,7 +17,7 @@ from anneal.cleaning.clean import clean_shard
 from anneal.cleaning.contamination import contaminated_rows
 from anneal.cleaning.duplicates import find_duplicates
 from anneal.cleaning.filters import filtered_rows
-from anneal.config.schema import Config
+from anneal.config.schema import Config, load_config
 from anneal.errors import UserError
 from anneal.formatting.format import format_shard
 from anneal.provenance.files import read_json, write_json
@@ -27,6 +29,7 @@ from anneal.splitting.write import SEQUENCE, write_splits
 from anneal.streaming.counts import RowCounts, TokenCounts
 from anneal.streaming.rows import BATCH_ROWS, kept_rows
 from anneal.streaming.sample import write_sample
+from anneal.streaming.seen import Seen
 from anneal.streaming.sequences import training_sequences
 from anneal.streaming.tokens import row_encoder
 from anneal.streaming.write import write_stream
@@ -393,6 +396,16 @@ def test_a_stream_without_a_row_to_learn_from_is_an_error_with_the_reasons(
         next(training_sequences(tmp_path / "stream.json", tiny_model, 1))
 
 
+@given(st.lists(st.lists(st.integers(0, 40) | st.integers(2**63, 2**64 - 1), max_size=9)))
+def test_keys_that_came_before_are_known_in_any_batches(batches):
+    seen, before = Seen(), set()
+    for batch in batches:
+        wanted = [key in before or key in batch[:at] for at, key in enumerate(batch)]
+        assert seen.add(batch) == wanted
+        before |= set(batch)
+    assert sum(map(len, seen.runs)) == len(before)
+
+
 def test_the_median_share_of_learned_tokens_is_right_to_a_percent():
     counts = TokenCounts(max_length=100)
     rows = [{"length": 100, "supervised": n} for n in (0, 10, 20, 30, 90)]
@@ -463,6 +476,16 @@ BASE = {
     "models": {"m": {"path": "x"}},
     "runs": {"r": {"dataset": "d", "model": "m", "training": {"max_steps": 5}}},
 }
+
+
+def test_a_mistyped_key_of_the_optional_section_gets_the_nearest_name(tmp_path):
+    given = json.loads(json.dumps(BASE))
+    given["datasets"]["d"]["stream"] = {"eval_row": 5}
+    (tmp_path / "config.yaml").write_text(json.dumps(given))
+    with pytest.raises(
+        UserError, match=r"d\.stream\.eval_row: unknown key; did you mean 'eval_rows'"
+    ):
+        load_config(tmp_path / "config.yaml")
 
 
 def test_a_streamed_dataset_is_accepted():

@@ -85,5 +85,5 @@ class Stream(Section):
     )
     test_rows: int = Field(200, ge=1, description="Held-out rows: the first ones met.")
     buffer_rows: int = Field(
-        10_000, ge=1, description="Rows that are held to be shuffled and packed together."
+        2_000, ge=1, description="Rows that are held to be shuffled and packed together."
     )

@@ -8,6 +8,7 @@ about earlier rows ever changes, and no group is torn.
 from collections.abc import Iterable
 
 import orjson
+import xxhash
 
 from anneal.records import place
 from anneal.splitting.assign import assign
@@ -24,7 +25,7 @@ class Groups:
 
     def __init__(self, split: dict):
         self.split = split
-        self.sides: dict[tuple, str] = {}
+        self.sides: dict[int, str] = {}
 
     def side(self, row: dict, near: Iterable[tuple] = ()) -> str | None:
         """The side of a row; None if it would join groups on different sides.
@@ -33,8 +34,9 @@ class Groups:
             row: with its place, `prompt_key` and `extra`.
             near: places of earlier rows that it is a near duplicate of.
         """
-        keys = [("prompt", row["prompt_key"]), *self._named(row), ("row", place(row))]
-        linked = [*keys, *(("row", earlier) for earlier in near)]
+        named = [("prompt", row["prompt_key"]), *self._named(row), ("row", place(row))]
+        keys = [_key(name) for name in named]
+        linked = [*keys, *(_key(("row", earlier)) for earlier in near)]
         found = {self.sides[key] for key in linked if key in self.sides}
         if len(found) > 1:
             return None
@@ -52,3 +54,8 @@ class Groups:
     def _assigned(self, row: dict) -> str:
         split = self.split
         return assign(row["prompt_key"], split["seed"], split["train"], split["eval"])
+
+
+def _key(name: tuple) -> int:
+    """64 bits that stand for a group: a fifth of the memory of its name."""
+    return xxhash.xxh3_64_intdigest(repr(name).encode())

@@ -15,6 +15,7 @@ from anneal.sources.read import read_batches, record_maker
 from anneal.splitting.assign import assign
 from anneal.splitting.groups import JOINS, Groups
 from anneal.streaming.counts import RowCounts
+from anneal.streaming.seen import Seen
 
 BATCH_ROWS = 500
 
@@ -38,7 +39,7 @@ def kept_rows(plan: dict, counts: RowCounts) -> Iterator[list[dict]]:
         maker.values.converted = counts.converted
         for records, rejects in read_batches(shard, reading, maker, BATCH_ROWS, keep=False):
             rows = clean_rows(records, plan["kind"], remover, plan["clean"])
-            decided = [{**row, **selector.decide(row)} for row in rows]
+            decided = selector.decide(rows)
             counts.add(shard["source"], decided, rejects)
             yield [row for row in decided if row["status"] == "kept"]
     counts.finish()
@@ -47,8 +48,8 @@ def kept_rows(plan: dict, counts: RowCounts) -> Iterator[list[dict]]:
 class Selector:
     """Decides on rows in the order in which they come.
 
-    Each kept row costs memory where copies are removed: its 64-bit content key. With `group_by`,
-    each group does too.
+    Each kept row costs eight bytes where copies are removed. With `group_by`, its group and its
+    prompt are remembered too.
     """
 
     def __init__(self, plan: dict):
@@ -56,34 +57,38 @@ class Selector:
         self.filter, self.bounds = plan["filter"], limits(plan["filter"])
         settings = plan["decontaminate"]
         self.index = Index(plan["tests"], settings["ngram"], settings["coverage"])
-        self.exact, self.seen = plan["deduplicate"]["exact"], set()
+        self.seen = Seen() if plan["deduplicate"]["exact"] else None
         self.split = plan["split"]
         self.groups = Groups(self.split) if self.split["group_by"] else None
 
-    def decide(self, row: dict) -> dict:
-        """`status`, and the `rule` that dropped the row or the `split` it is kept in."""
-        if rule := self._rule(row):
-            return {"status": "dropped", "rule": rule}
-        side = self.groups.side(row) if self.groups else self._side(row)
-        if side is None:
-            return {"status": "dropped", "rule": JOINS}
-        return {"status": "kept", "split": side}
+    def decide(self, rows: list[dict]) -> list[dict]:
+        """The rows with `status`, and the `rule` that dropped one or the `split` it is kept in."""
+        rules = [self._rule(row) for row in rows]
+        left = [i for i, rule in enumerate(rules) if rule is None]
+        for i, is_copy in zip(left, self._are_copies([rows[i] for i in left]), strict=True):
+            rules[i] = "exact_duplicate" if is_copy else None
+        pairs = zip(rows, rules, strict=True)
+        return [{**row, **(_dropped(rule) if rule else self._sided(row))} for row, rule in pairs]
 
     def _rule(self, row: dict) -> str | None:
         if broken := broken_rule(row["scores"], self.filter, self.bounds):
             return broken[0]
-        if self.index.match(full_text(row)):
-            return "contaminated"
-        return "exact_duplicate" if self.exact and self._is_copy(row) else None
+        return "contaminated" if self.index.match(full_text(row)) else None
 
-    def _is_copy(self, row: dict) -> bool:
-        key = int(row["content_key"][:16], 16)
-        if key in self.seen:
-            return True
-        self.seen.add(key)
-        return False
+    def _are_copies(self, rows: list[dict]) -> list[bool]:
+        if self.seen is None:
+            return [False] * len(rows)
+        return self.seen.add([int(row["content_key"][:16], 16) for row in rows])
+
+    def _sided(self, row: dict) -> dict:
+        side = self.groups.side(row) if self.groups else self._side(row)
+        return _dropped(JOINS) if side is None else {"status": "kept", "split": side}
 
     def _side(self, row: dict) -> str:
         return assign(
             row["prompt_key"], self.split["seed"], self.split["train"], self.split["eval"]
         )
+
+
+def _dropped(rule: str) -> dict:
+    return {"status": "dropped", "rule": rule}
