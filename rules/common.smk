@@ -115,11 +115,11 @@ def datasets_of_runs(pattern):
 
 onstart:
     STEPS.remember_digests()
-    STEPS.write_plans()
     try:
         LOCK = RunLock(Path(RESULTS) / ".lock")
     except UserError as error:
         sys.exit(f"error: {error}")
+    STEPS.write_plans()
 
 
 onerror:
