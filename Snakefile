@@ -14,6 +14,7 @@ include: "rules/clean.smk"
 include: "rules/format.smk"
 include: "rules/tokenize.smk"
 include: "rules/split.smk"
+include: "rules/stream.smk"
 include: "rules/train.smk"
 include: "rules/evaluate.smk"
 include: "rules/report.smk"
@@ -36,7 +37,8 @@ rule all:
 rule data:
     input:
         [SPLITS.format(dataset=r.dataset, model=r.model) for r in CONFIG.runs.values()],
-        expand(LEDGER, dataset=CONFIG.datasets),
+        expand(LEDGER, dataset=STORED),
+        expand(SAMPLE, dataset=STREAMED),
 
 
 rule train:

@@ -28,21 +28,29 @@ DATA = f"{RESULTS}/data/{{dataset}}"
 TOKENS = f"{RESULTS}/tokens/{{dataset}}/{{model}}"
 LEDGER = f"{DATA}/ledger.parquet"
 HELDOUT = f"{DATA}/heldout.jsonl"
+SAMPLE = f"{DATA}/sample.parquet"
 SPLITS = f"{TOKENS}/splits/manifest.json"
 RUN = f"{RESULTS}/runs/{{run}}/manifest.json"
 SCORES = f"{RESULTS}/evaluation/{{dataset}}/{{scored}}"
 COMPARISON = f"{RESULTS}/evaluation/comparisons/{{run}}.json"
 REPORT = f"{RESULTS}/report/report.html"
+STREAMED = [name for name, dataset in CONFIG.datasets.items() if dataset.stream]
+STORED = [name for name in CONFIG.datasets if name not in STREAMED]
+
+
+def one_of(names):
+    """A pattern for a wildcard that stands for one of these names."""
+    return "|".join(map(re.escape, names)) or "none"
 
 # A reward model scores answers and gives none: it has nothing to be benchmarked by.
 ASKED_RUNS = [name for name, run in CONFIG.runs.items() if run.method != "reward"]
 
 
 wildcard_constraints:
-    dataset="|".join(map(re.escape, CONFIG.datasets)),
-    model="|".join(map(re.escape, CONFIG.models)),
-    run="|".join(map(re.escape, CONFIG.runs)) or "none",
-    scored="|".join(map(re.escape, [*CONFIG.models, *CONFIG.runs])),
+    dataset=one_of(CONFIG.datasets),
+    model=one_of(CONFIG.models),
+    run=one_of(CONFIG.runs),
+    scored=one_of([*CONFIG.models, *CONFIG.runs]),
     shard=r"[A-Za-z0-9_.-]+-\d{5}",
 
 
@@ -131,6 +139,7 @@ onstart:
         LOCK = RunLock(Path(RESULTS) / ".lock")
     except UserError as error:
         sys.exit(f"error: {error}")
+    STEPS.write_plans()
 
 
 onerror:

@@ -1,6 +1,7 @@
 rule write_report:
     input:
-        gates=expand(f"{DATA}/gates.json", dataset=CONFIG.datasets),
+        gates=expand(f"{DATA}/gates.json", dataset=STORED),
+        samples=expand(SAMPLE, dataset=STREAMED),
         splits=datasets_of_runs(SPLITS),
         runs=expand(RUN, run=CONFIG.runs),
         comparisons=expand(COMPARISON, run=ASKED_RUNS),

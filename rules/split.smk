@@ -29,6 +29,8 @@ rule write_splits:
         SPLITS,
     log:
         f"{LOGS}/write_splits/{{dataset}}/{{model}}.log",
+    wildcard_constraints:
+        dataset=one_of(STORED),
     conda:
         "../envs/data.yaml"
     params:
@@ -48,6 +50,8 @@ rule write_heldout:
         manifest=f"{DATA}/heldout.manifest.json",
     log:
         f"{LOGS}/write_heldout/{{dataset}}.log",
+    wildcard_constraints:
+        dataset=one_of(STORED),
     conda:
         "../envs/data.yaml"
     params:

@@ -71,7 +71,7 @@ def _kind(annotation) -> tuple[str, type[BaseModel] | None]:
         return f"list of {_kind(arguments[0])[0]}", None
     if arguments:
         kinds = [_kind(a) for a in arguments if a is not type(None)]
-        return " or ".join(kind for kind, _ in kinds), None
+        return " or ".join(kind for kind, _ in kinds), kinds[0][1]
     names = {str: "text", int: "whole number", float: "number", bool: "true or false"}
     return names.get(annotation, str(annotation)), None
 

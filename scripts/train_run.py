@@ -7,19 +7,23 @@ python scripts/train_run.py --step JSON --base DIR/manifest.json --splits DIR/ma
 import os
 from pathlib import Path
 
-os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import torch
 
 from anneal import cli
 from anneal.provenance.digests import digest_value
+from anneal.provenance.files import read_json
 from anneal.provenance.manifests import input_digest, step_key, write_manifest
-from anneal.training.job import Job
-from anneal.training.precision import usable_precision
-from anneal.training.train import train
 
 
 def main(arguments) -> None:
+    offline = "0" if streams_from_hub(arguments.splits.parent) else "1"
+    os.environ.update(HF_HUB_OFFLINE=offline, HF_DATASETS_OFFLINE=offline)
+    from anneal.training.job import Job  # reads the switches above
+    from anneal.training.precision import usable_precision
+    from anneal.training.train import train
+
     torch.set_num_threads(arguments.threads)
     step, folder = arguments.step, arguments.manifest.parent
     inputs = {"base": arguments.base, "splits": arguments.splits}
@@ -37,6 +41,12 @@ def main(arguments) -> None:
     )
     facts = train(job, folder)
     write_manifest(arguments.manifest, step, inputs, [folder], fingerprint=fingerprint, **facts)
+
+
+def streams_from_hub(splits: Path) -> bool:
+    stream = splits / "stream.json"
+    shards = read_json(stream)["shards"] if stream.is_file() else []
+    return any(shard["format"] == "hub" for shard in shards)
 
 
 if __name__ == "__main__":

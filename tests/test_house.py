@@ -10,12 +10,13 @@ from tiny import REPOSITORY
 
 SCRIPTS = REPOSITORY / "scripts"
 STAGES = (
-    *("sources", "cleaning", "formatting", "tokenizing", "splitting"),
+    *("sources", "cleaning", "formatting", "tokenizing", "splitting", "streaming"),
     *("training", "evaluation", "reporting"),
 )
 DATA_STEPS = (
     *("read_shard", "clean_shard", "select_rows", "format_shard", "tokenize_shard"),
     *("assign_splits", "write_splits", "write_heldout", "compare_run"),
+    *("sample_stream", "write_stream"),
 )
 
 

@@ -14,6 +14,7 @@ from anneal.reporting.page import render
 HOSTILE = "</svg></pre><script>alert('x')</script> \"quoted\" & <img src=https://example.org/x.png>"
 SECTIONS = ["summary", "data", "tokens", "learning", "benchmarks", "cost", "provenance"]
 FIGURES = ["fig-funnel-notes", "fig-lengths-tuned-1", "fig-loss-tuned-1", "fig-scores-tuned-1"]
+SPLIT_ROWS = {"train": 1000, "eval": 100, "test": 114}
 LENGTHS = {"counts": [0, 3, 5, 0], "edges": [0.0, 16.0, 32.0, 48.0, 64.0]}
 FACTS = {
     **{"steps": 2, "resumed_step": 0, "train_seconds": 75.0, "tokens_per_second": 1234.5},
@@ -82,6 +83,7 @@ def manifest(**facts) -> dict:
 def dataset() -> dict:
     rules = {"exact_duplicate": 3, "too_long": 1}
     return {
+        "counted_by": None,
         "funnel": {
             "web": {
                 **{"read": 20, "kept": 14, "rejected": 2, "dropped": 4},
@@ -93,7 +95,7 @@ def dataset() -> dict:
             },
         },
         "splits": {
-            "rows": {"train": 1000, "eval": 100, "test": 114},
+            "rows": SPLIT_ROWS,
             "strata": {
                 HOSTILE: {"train": 1000, "eval": 100, "test": 100},
                 "rare": {"train": 0, "eval": 0, "test": 14},
@@ -244,6 +246,17 @@ def test_a_project_without_runs_or_benchmarks(document):
     assert "No benchmark is configured" in render(document)
     document["runs"] = {}
     assert [name for name in Page(render(document)).ids if name in SECTIONS] == SECTIONS
+
+
+def test_a_streamed_dataset_says_so_and_shows_no_gate(document):
+    assert "is streamed" not in render(document)
+    streamed = {"counted_by": "tuned-1", "gates": [], "clusters": []}
+    document["datasets"]["notes"] |= streamed | {"splits": {"rows": SPLIT_ROWS, "strata": {}}}
+    page = render(document)
+    assert "This dataset is streamed" in page
+    assert "tuned-1 has read" in " ".join(page.split())
+    assert not [name for name in Page(page).rows if "Gates" in name or "stratum" in name]
+    assert [name for name in Page(page).ids if name in SECTIONS] == SECTIONS
 
 
 def test_a_browser_shows_the_figures(document, tmp_path):

@@ -1,6 +1,7 @@
 """What the Snakefile needs to know of each step: settings, code, sources, and the run's lock."""
 
 import fcntl
+import math
 import os
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ from anneal.config.run import method_module
 from anneal.config.schema import Config
 from anneal.errors import UserError
 from anneal.provenance.code import code_digest
-from anneal.provenance.digests import canonical, digest_bytes, digest_folder
+from anneal.provenance.digests import canonical, digest_bytes, digest_folder, digest_value
+from anneal.provenance.files import write_json
 from anneal.provenance.manifests import is_current
 from anneal.sources.shards import DigestCache, plan_shards
 
@@ -50,8 +52,20 @@ class Steps:
         piece = self.by_name[wildcards.dataset][wildcards.shard]
         return [] if piece.format in ("sql", "hub") else [piece.file]
 
+    def raw_files(self, wildcards) -> list[str]:
+        """All files that a streamed dataset is read from."""
+        pieces = self.shards[wildcards.dataset]
+        return sorted({s.file for s in pieces if s.format not in ("sql", "hub")})
+
     def remember_digests(self) -> None:
         self.cache.save()
+
+    def write_plans(self) -> None:
+        """The shards of streamed datasets, in files: they may be too many for a command line."""
+        for name, section in self.config.datasets.items():
+            if section.stream:
+                path = Path("results") / self.config.project / "data" / name / "plan.json"
+                write_json(path, [shard.as_source() for shard in self.shards[name]])
 
     def _check(self) -> None:
         """Raise here, as one line, what a step of a run would raise while the DAG is built."""
@@ -63,10 +77,9 @@ class Steps:
     def _plan(self, name: str) -> list:
         dataset = self.config.datasets[name]
         sources = dataset.sources.items()
+        size = math.inf if dataset.stream else dataset.shard_mb  # a stream has one reader
         try:
-            plans = [
-                plan_shards(n, s, dataset.kind, dataset.shard_mb, self.cache) for n, s in sources
-            ]
+            plans = [plan_shards(n, s, dataset.kind, size, self.cache) for n, s in sources]
         except UserError as error:
             inside = f"datasets.{name}." if error.where.startswith("sources.") else ""
             raise UserError(f"{inside}{error.where}", error.what, error.do) from None
@@ -141,6 +154,25 @@ class Steps:
         settings = section.tokenize.model_dump(include={"max_length", "packing"})
         weights = {name: source.weight for name, source in section.sources.items()}
         return {"kind": section.kind, "weights": weights, **settings}, {}
+
+    def _sample_stream(self, dataset: str):
+        section = self.config.datasets[dataset]
+        clean, _ = self._clean_shard(dataset, "")
+        selection, tests = self._select_rows(dataset)
+        reading = {name: source.reading() for name, source in section.sources.items()}
+        settings = section.model_dump(include={"split", "max_reject_share"})
+        rows = section.stream.model_dump(include={"eval_rows", "test_rows"})
+        plan = digest_value([shard.as_source() for shard in self.shards[dataset]])
+        settings |= {**clean, **selection, "reading": reading, "stream": rows}
+        return settings, {"plan": plan, **tests}
+
+    def _write_stream(self, dataset: str, model: str):
+        section = self.config.datasets[dataset]
+        settings, sources = self._sample_stream(dataset)
+        form, template = self._format_shard(dataset, model, "")
+        weights = {name: source.weight for name, source in section.sources.items()}
+        settings |= {"format": form, "weights": weights, "tokenize": section.tokenize.model_dump()}
+        return {**settings, "stream": section.stream.model_dump()}, {**sources, **template}
 
     def _train_run(self, run: str):
         return self.config.runs[run].settings(), {}

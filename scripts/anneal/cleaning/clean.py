@@ -30,14 +30,14 @@ def clean_shard(settings: dict, records: Path, output: Path) -> tuple[dict, dict
         for a person to review.
     """
     kind, clean = settings["kind"], settings["clean"]
-    remover = PiiRemover(clean["pii"], _key(clean["pii_key_env"]), clean["phone_region"])
+    remover = pii_remover(clean)
     found: Counter[str] = Counter()
     rows = 0
     with whole_file(output) as path, pq.ParquetWriter(path, schema := clean_schema(kind)) as writer:
         file = pq.ParquetFile(records)
         batches = file.iter_batches(BATCH)
         for batch in progress(batches, f"clean {records.stem}", file.metadata.num_rows):
-            cleaned = [_clean(row, kind, remover, clean) for row in batch.to_pylist()]
+            cleaned = clean_rows(batch.to_pylist(), kind, remover, clean)
             signed = signatures([full_text(row) for row in cleaned])
             for row, signature in zip(cleaned, signed, strict=True):
                 row["signature"] = signature
@@ -45,6 +45,16 @@ def clean_shard(settings: dict, records: Path, output: Path) -> tuple[dict, dict
             writer.write_batch(pa.RecordBatch.from_pylist(cleaned, schema))
             rows += len(cleaned)
     return {"records": rows, "pii": dict(sorted(found.items()))}, remover.review
+
+
+def pii_remover(clean: dict) -> PiiRemover:
+    """What replaces personal data; `clean` is the section of that name."""
+    return PiiRemover(clean["pii"], _key(clean["pii_key_env"]), clean["phone_region"])
+
+
+def clean_rows(rows: list[dict], kind: str, remover: PiiRemover, clean: dict) -> list[dict]:
+    """Cleaned records with keys, scores and PII counts, and without signatures."""
+    return [_clean(row, kind, remover, clean) for row in rows]
 
 
 def _clean(row: dict, kind: str, remover: PiiRemover, settings: dict) -> dict:

@@ -4,7 +4,7 @@ from pydantic import Field, model_validator
 
 from anneal.config.base import Name, Section, Share
 from anneal.config.clean import Clean, Decontaminate, Deduplicate, Filter
-from anneal.config.prepare import Format, Split, Tokenize
+from anneal.config.prepare import Format, Split, Stream, Tokenize
 from anneal.config.sources import Kind, Source
 
 
@@ -33,6 +33,11 @@ class Dataset(Section):
     split: Split = Field(default_factory=Split, description="Train, eval and test.")
     format: Format = Field(default_factory=Format, description="Text form.")
     tokenize: Tokenize = Field(default_factory=Tokenize, description="Token form.")
+    stream: Stream | None = Field(
+        None,
+        description="Read, clean and tokenize while training, and store nothing: for data larger "
+        "than the disk. `{}` takes the defaults; unset, the dataset is prepared and stored.",
+    )
 
     @model_validator(mode="after")
     def _settings_fit_the_kind(self):
@@ -40,4 +45,17 @@ class Dataset(Section):
             raise ValueError("tokenize.truncation 'split' would tear prompts from responses")
         if self.kind == "chat" and self.format.style != "chat":
             raise ValueError(f"format.style '{self.format.style}' cannot show a conversation")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_streamed(self):
+        if self.stream is None:
+            return self
+        if self.kind in ("preference", "prompts"):
+            raise ValueError(f"'{self.kind}' records cannot be streamed; remove 'stream'")
+        if self.deduplicate.near:
+            raise ValueError(
+                "near duplicates cannot be found in a stream; "
+                "set deduplicate: {near: false}, or remove 'stream'"
+            )
         return self

@@ -37,7 +37,13 @@ def _known_keys(model: type[BaseModel], location: tuple) -> list[str]:
     kind: object = model
     for part in location:
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            kind = kind.model_fields[part].annotation
+            kind = _given(kind.model_fields[part].annotation)
         else:
             kind = typing.get_args(kind)[-1]
     return list(kind.model_fields) if isinstance(kind, type) else []
+
+
+def _given(kind):
+    """The section of `Section | None`; any other type as it is."""
+    inner = [k for k in typing.get_args(kind) if k is not type(None)]
+    return inner[0] if type(None) in typing.get_args(kind) and len(inner) == 1 else kind

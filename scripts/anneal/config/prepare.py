@@ -1,4 +1,4 @@
-"""Sections `format`, `tokenize` and `split` of a dataset."""
+"""Sections `format`, `tokenize`, `split` and `stream` of a dataset."""
 
 from typing import Literal
 
@@ -75,3 +75,15 @@ class Split(Section):
         if abs(self.train + self.eval + self.test - 1) > 1e-6:
             raise ValueError("train, eval and test must add up to 1")
         return self
+
+
+class Stream(Section):
+    """A dataset that is read while training. It needs `max_steps`, and no near duplicates."""
+
+    eval_rows: int = Field(
+        500, ge=1, description="Rows for evaluation during training: the first ones met."
+    )
+    test_rows: int = Field(200, ge=1, description="Held-out rows: the first ones met.")
+    buffer_rows: int = Field(
+        2_000, ge=1, description="Rows that are held to be shuffled and packed together."
+    )

@@ -147,3 +147,13 @@ class Run(Section):
             rate = RATES[self.method][self.tuning.kind == "full"]
             settings["training"]["learning_rate"] = rate
         return settings
+
+    def cannot_stream(self) -> str | None:
+        """Why this run cannot learn from a streamed dataset; None if it can."""
+        if self.method not in ("sft", "continue", "pretrain"):
+            return f"method '{self.method}' cannot learn from a streamed dataset"
+        if self.training.max_steps < 1:
+            return "set training.max_steps: a streamed dataset has no length that epochs count"
+        if self.training.train_sampling_strategy != "random":
+            return "train_sampling_strategy must be random: a stream is shuffled in its buffer"
+        return None

@@ -32,6 +32,8 @@ class Config(Section):
             if kind not in KINDS[run.method]:
                 what = f"method '{run.method}' cannot learn from '{kind}' records"
                 raise ValueError(f"runs.{name}: {what}")
+            if self.datasets[run.dataset].stream and (problem := run.cannot_stream()):
+                raise ValueError(f"runs.{name}: {problem}")
             if run.method in ONLINE and run.online.reward_model:
                 self._known(f"runs.{name}.online", "runs", run.online.reward_model)
                 if self.runs[run.online.reward_model].method != "reward":

@@ -31,8 +31,8 @@ def format_shard(settings: dict, records: Path, model: Path, output: Path) -> di
         file = pq.ParquetFile(records)
         batches = file.iter_batches(BATCH, columns=columns)
         for batch in progress(batches, f"format {records.stem}", file.metadata.num_rows):
-            texts = [_format(formatter, row) for row in batch.to_pylist()]
-            problems.update(t["problem"] for t in texts if "problem" in t)
+            texts = format_rows(formatter, batch.to_pylist())
+            problems.update(t["problem"] for t in texts if t["problem"])
             writer.write_batch(pa.RecordBatch.from_pylist(texts, TEXT))
             rows += len(texts)
     return {
@@ -40,6 +40,11 @@ def format_shard(settings: dict, records: Path, model: Path, output: Path) -> di
         "problems": dict(sorted(problems.items())),
         "folded": formatter.folded,
     }
+
+
+def format_rows(formatter: Formatter, rows: list[dict]) -> list[dict]:
+    """Rows of `records.TEXT`, one for each cleaned record."""
+    return [dict.fromkeys(TEXT.names) | _format(formatter, row) for row in rows]
 
 
 def _format(formatter: Formatter, row: dict) -> dict:

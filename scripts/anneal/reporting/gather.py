@@ -29,16 +29,20 @@ def gather(settings: dict, results: Path) -> dict:
     return {
         "project": settings["project"],
         "config": config,
-        "datasets": {name: _dataset(results / "data" / name) for name in config["datasets"]},
+        "datasets": {name: _dataset(name, config, results) for name in config["datasets"]},
         "runs": {name: _run(name, run, results) for name, run in config["runs"].items()},
     }
 
 
-def _dataset(folder: Path) -> dict:
+def _dataset(name: str, config: dict, results: Path) -> dict:
     """Funnel, splits, gates, and what reading and cleaning counted."""
+    folder = results / "data" / name
+    if config["datasets"][name]["stream"]:
+        return _streamed(name, config, results)
     read = _facts(folder / "records")
     clean = _facts(folder / "clean")
     return {
+        "counted_by": None,
         **read_json(folder / "gates.json"),
         "converted": _added(fact["converted"] for fact in read),
         "pii": _added(fact["pii"] for fact in clean),
@@ -46,6 +50,28 @@ def _dataset(folder: Path) -> dict:
         "review": _review(folder / "clean"),
         "manifest": read_json(folder / "ledger.manifest.json"),
     }
+
+
+def _streamed(name: str, config: dict, results: Path) -> dict:
+    """What the first run that learned from a streamed dataset counted, or else its sample.
+
+    Nothing was decided about the whole dataset: there are no strata, gates or clusters.
+    """
+    sample = read_json(results / "data" / name / "sample.manifest.json")
+    run = next((n for n, run in config["runs"].items() if run["dataset"] == name), None)
+    counts = sample["facts"] if run is None else _run_facts(results, run)["stream"]
+    return {
+        **{key: counts[key] for key in ("funnel", "pii", "converted", "review")},
+        "counted_by": run or "sample",
+        "splits": {**counts["splits"], "strata": {}},
+        "gates": [],
+        "clusters": [],
+        "manifest": sample,
+    }
+
+
+def _run_facts(results: Path, run: str) -> dict:
+    return read_json(results / "runs" / run / "manifest.json")["facts"]
 
 
 def _review(folder: Path) -> dict[str, list[str]]:
@@ -64,14 +90,16 @@ def _run(name: str, run: dict, results: Path) -> dict:
     comparison = results / "evaluation" / "comparisons" / f"{name}.json"
     asked = run["method"] != "reward"
     scores = results / "evaluation" / run["dataset"]
+    streamed = _run_facts(results, name).get("stream")
+    facts = read_json(tokens / "splits" / "manifest.json")["facts"]
     return {
         "dataset": run["dataset"],
         "model": run["model"],
         "method": run["method"],
         "tuning": run["tuning"],
         "training": run["training"],
-        "tokens": read_json(tokens / "splits" / "manifest.json")["facts"],
-        "masks": mask_samples(tokens / "splits" / "train", base),
+        "tokens": {**facts, "train": streamed["train"]} if streamed else facts,
+        "masks": mask_samples(tokens / "splits" / ("first" if streamed else "train"), base),
         "curves": _lines(folder / "metrics.jsonl"),
         "samples": read_json(folder / "samples.json"),
         "comparison": read_json(comparison) if asked else [],

@@ -36,6 +36,7 @@ def _dataset(name: str, data: dict) -> dict:
     total = {key: sum(s[key] for s in data["funnel"].values()) for key in ("read", *FATES)}
     return {
         "name": name,
+        "counted_by": data["counted_by"],
         "total": total,
         "sources": [_source(source, counts) for source, counts in data["funnel"].items()],
         "rules": _added(data["funnel"], "rules"),

@@ -3,6 +3,11 @@
 So types are never guessed, and every row keeps its file and line.
 """
 
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from anneal.errors import UserError
 
 
@@ -20,18 +25,45 @@ def fetch_files(hub: str, subset: str | None, split: str, revision: str) -> dict
     """
     import datasets
 
-    try:
+    remote = _remote_files(hub, subset, split, revision)
+    with _reaching(hub):
+        local = datasets.DownloadManager().download(remote)
+    return {_shown(name): path for name, path in zip(remote, local, strict=True)}
+
+
+def borrow_files(
+    hub: str, subset: str | None, split: str, revision: str
+) -> Iterator[tuple[str, str]]:
+    """The same files one after the other, each in a temporary file that goes with the next."""
+    import fsspec
+
+    for name in _remote_files(hub, subset, split, revision):
+        with tempfile.NamedTemporaryFile(prefix="anneal-") as local:
+            with _reaching(hub), fsspec.open(name, "rb") as remote:
+                shutil.copyfileobj(remote, local)
+                local.flush()
+            yield _shown(name), local.name
+
+
+def _remote_files(hub: str, subset: str | None, split: str, revision: str) -> list[str]:
+    import datasets
+
+    with _reaching(hub):
         builder = datasets.load_dataset_builder(hub, subset, revision=revision)
-        found = builder.config.data_files or {}
-        remote = [str(file) for file in found.get(split, [])]
-        local = datasets.DownloadManager(builder.dataset_name).download(remote)
+    found = builder.config.data_files or {}
+    if not found.get(split):
+        there = ", ".join(map(str, found)) or "none"
+        raise UserError(hub, f"has no split '{split}'", f"name one of: {there}")
+    return [str(file) for file in found[split]]
+
+
+@contextmanager
+def _reaching(hub: str) -> Iterator[None]:
+    try:
+        yield
     except Exception as error:  # the Hub's client raises many kinds
         what = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
         raise UserError(hub, what, "check name, revision, subset and connection") from None
-    if not remote:
-        there = ", ".join(map(str, found)) or "none"
-        raise UserError(hub, f"has no split '{split}'", f"name one of: {there}")
-    return {_shown(name): path for name, path in zip(remote, local, strict=True)}
 
 
 def _shown(name: str) -> str:

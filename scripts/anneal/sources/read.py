@@ -29,8 +29,7 @@ def read_shard(settings: dict, source: dict, records: Path, rejects: Path) -> di
     Returns:
         counts: `read`, `records`, `rejected`, and `converted` by column.
     """
-    limit = int(settings["max_row_mb"] * 1e6)
-    maker = RecordMaker(settings["kind"], settings["columns"], limit, settings["tags"])
+    maker = record_maker(settings)
     schema = record_schema(settings["kind"])
     counts = Counter(read=0, records=0, rejected=0)
     with (
@@ -39,24 +38,47 @@ def read_shard(settings: dict, source: dict, records: Path, rejects: Path) -> di
         pq.ParquetWriter(good_path, schema, compression="zstd") as good,
         pq.ParquetWriter(bad_path, REJECT, compression="zstd") as bad,
     ):
-        for file, piece in _pieces(source, settings):
-            place = {"source": source["source"], "file": file}
-            for batch in progress(_batches(read_rows(piece, settings)), f"read {file}"):
-                kept, refused = _sorted_out(batch, maker, place)
-                good.write_batch(pa.RecordBatch.from_pylist(kept, schema))
-                bad.write_batch(pa.RecordBatch.from_pylist(refused, REJECT))
-                counts.update(read=len(batch), records=len(kept), rejected=len(refused))
+        for kept, refused in read_batches(source, settings, maker):
+            good.write_batch(pa.RecordBatch.from_pylist(kept, schema))
+            bad.write_batch(pa.RecordBatch.from_pylist(refused, REJECT))
+            read = len(kept) + len(refused)
+            counts.update(read=read, records=len(kept), rejected=len(refused))
     return {**counts, "converted": dict(sorted(maker.values.converted.items()))}
 
 
-def _pieces(source: dict, settings: dict) -> Iterator[tuple[str, dict]]:
+def record_maker(settings: dict) -> RecordMaker:
+    """What makes records of a source's rows; `settings` as in `read_shard`."""
+    limit = int(settings["max_row_mb"] * 1e6)
+    return RecordMaker(settings["kind"], settings["columns"], limit, settings["tags"])
+
+
+def read_batches(
+    source: dict,
+    settings: dict,
+    maker: RecordMaker,
+    most: int = BATCH_ROWS,
+    keep: bool = True,
+) -> Iterator[tuple[list[dict], list[dict]]]:
+    """Records and rejects of at most `most` rows at a time, in order; nothing is read ahead.
+
+    Args:
+        keep: whether files of the Hub stay on the disk when they have been read.
+    """
+    for file, piece in _pieces(source, settings, keep):
+        place = {"source": source["source"], "file": file}
+        for batch in progress(_batches(read_rows(piece, settings), most), f"read {file}"):
+            yield _sorted_out(batch, maker, place)
+
+
+def _pieces(source: dict, settings: dict, keep: bool) -> Iterator[tuple[str, dict]]:
     """What is read, each with the name that its rows carry."""
     if source["format"] == "hub":
-        from anneal.sources.hub import fetch_files
+        from anneal.sources.hub import borrow_files, fetch_files
         from anneal.sources.shards import whole_file_piece
 
         hub = [settings[name] for name in ("subset", "split", "revision")]
-        for name, path in fetch_files(source["file"], *hub).items():
+        named = (source["file"], *hub)
+        for name, path in fetch_files(*named).items() if keep else borrow_files(*named):
             yield name, whole_file_piece(name, path, settings)
     elif source["format"] in ("sql", "sqlite"):
         from anneal.sources.database import shown
@@ -80,12 +102,12 @@ def _sorted_out(batch, maker: RecordMaker, place: dict) -> tuple[list[dict], lis
     return kept, refused
 
 
-def _batches(rows: Iterable) -> Iterator[list]:
+def _batches(rows: Iterable, most: int) -> Iterator[list]:
     batch, chars = [], 0
     for row in rows:
         batch.append(row)
         chars += _chars(row[2])
-        if len(batch) >= BATCH_ROWS or chars >= BATCH_CHARS:
+        if len(batch) >= most or chars >= BATCH_CHARS:
             yield batch
             batch, chars = [], 0
     if batch:

@@ -3,6 +3,7 @@
 Everything is asked of the finished ledger, by SQL, so it may be larger than the memory.
 """
 
+from collections import Counter
 from pathlib import Path
 
 import duckdb
@@ -37,12 +38,20 @@ def check_reject_share(ledger: Path, allowed: float) -> None:
         raise UserError("datasets", "all sources are empty", "check their paths")
     for source, read, rejected, first in found:
         if rejected > allowed * read:
-            raise UserError(
-                f"{first['file']}:{first['line']}",
-                f"{rejected} of {read} rows of source '{source}' are unreadable "
-                f"(first: {first['why']}), more than the {allowed:.0%} allowed",
-                "see the rejects files; name its columns, mend it, or raise max_reject_share",
-            )
+            first |= {"source": source}
+            raise too_many_rejects(first, first["why"], rejected, read, allowed)
+
+
+def too_many_rejects(
+    first: dict, reason: str, rejected: int, read: int, allowed: float
+) -> UserError:
+    """The error for a source, of which `first` is the first row that was rejected."""
+    return UserError(
+        f"{first['file']}:{first['line']}",
+        f"{rejected} of {read} rows of source '{first['source']}' are unreadable "
+        f"(first: {reason}), more than the {allowed:.0%} allowed",
+        "see the rejects files; name its columns, mend it, or raise max_reject_share",
+    )
 
 
 def funnel(ledger: Path) -> dict:
@@ -56,13 +65,23 @@ def funnel(ledger: Path) -> dict:
         """,
     )
     for source, status, rule, rows in counts:
-        empty = {"read": 0, "kept": 0, "rejected": 0, "dropped": 0, "rules": {}, "reasons": {}}
-        counted = sources.setdefault(source, empty)
+        counted = sources.setdefault(source, new_funnel())
         counted["read"] += rows
         counted[status] += rows
         if status != "kept":
             counted["rules" if status == "dropped" else "reasons"][rule] = rows
-    return sources
+    return {name: sorted_funnel(counts) for name, counts in sources.items()}
+
+
+def new_funnel() -> dict:
+    """The counts of a source before any row."""
+    counts = dict.fromkeys(("read", "kept", "rejected", "dropped"), 0)
+    return {**counts, "rules": Counter(), "reasons": Counter()}
+
+
+def sorted_funnel(counts: dict) -> dict:
+    lists = {name: dict(sorted(counts[name].items())) for name in ("rules", "reasons")}
+    return {**counts, **lists}
 
 
 def split_table(ledger: Path) -> dict:

@@ -22,7 +22,11 @@ def write_heldout(shards: list[Path], ledger: Path, output: Path) -> int:
             for batch in pq.ParquetFile(shard).iter_batches(columns=columns):
                 for row in batch.to_pylist():
                     if place(row) in wanted:
-                        shown = {name: row[name] for name in ("id", "category", *fields)}
-                        stream.write(orjson.dumps(shown) + b"\n")
+                        stream.write(as_line(row, fields))
                         rows += 1
     return rows
+
+
+def as_line(row: dict, fields: list[str]) -> bytes:
+    """A held-out row as a line of JSON: id, category and its kind's own fields."""
+    return orjson.dumps({name: row[name] for name in ("id", "category", *fields)}) + b"\n"

@@ -51,14 +51,19 @@ def write_splits(tokens: list[Path], ledger: Path, settings: dict, folder: Path)
     with whole_folder(folder) as partial:
         for name in SPLITS:
             here = np.flatnonzero(split == name)
-            usable = here[pc.is_null(table["problem"]).to_numpy()[here]]
-            taken = _weighted(table, usable, settings["weights"]) if name == "train" else usable
-            report[name] = _write(table, taken, settings, name, partial / name)
-            report[name]["set_aside"] = _counted(table["problem"].take(here).drop_null())
+            report[name] = write_split(table, here, settings, name, partial / name)
     if not report["train"]["rows"]:
         why = ", ".join(f"{n} x {reason}" for reason, n in report["train"]["set_aside"].items())
         raise UserError("datasets.*", f"no training row is left ({why})", "see format, tokenize")
     return report
+
+
+def write_split(table: pa.Table, here: np.ndarray, settings: dict, name: str, folder: Path) -> dict:
+    """Write the rows at the places `here` as a dataset of sequences; returns its figures."""
+    usable = here[pc.is_null(table["problem"]).to_numpy()[here]]
+    taken = _weighted(table, usable, settings["weights"]) if name == "train" else usable
+    report = _write(table, taken, settings, name, folder)
+    return {**report, "set_aside": _counted(table["problem"].take(here).drop_null())}
 
 
 def _counted(problems: pa.ChunkedArray) -> dict[str, int]:
@@ -76,7 +81,7 @@ def _split_of(table: pa.Table, ledger: Path) -> np.ndarray:
         db.register("places", places)
         db.register("ledger", dataset(str(ledger)))
         sql = "SELECT n, split FROM places JOIN ledger USING (source, file, line) WHERE split != ''"
-        for batch in db.execute(sql).to_arrow_reader():
+        for batch in db.sql(sql).to_arrow_reader():
             split[batch["n"].to_numpy()] = batch["split"].to_numpy(zero_copy_only=False)
     return split
 
@@ -98,7 +103,7 @@ def _write(table: pa.Table, rows: np.ndarray, settings: dict, name: str, folder:
     if settings["kind"] == "preference":
         count = write_arrow_dataset(folder, PAIR, _pairs(table, rows))
     else:
-        sequences = _sequences(lengths, settings, name)
+        sequences = row_numbers(lengths, settings, name)
         count = write_arrow_dataset(folder, SEQUENCE, _batches(table, rows, sequences))
     supervised = table["supervised"].to_numpy()[rows]
     counts, edges = np.histogram(lengths, bins=BUCKETS, range=(0, settings["max_length"]))
@@ -121,7 +126,7 @@ def _shares(supervised: np.ndarray, lengths: np.ndarray) -> dict:
     return {"min": low, "median": middle, "rows_at_zero": int((supervised == 0).sum())}
 
 
-def _sequences(lengths: np.ndarray, settings: dict, name: str) -> Iterator[list[int]]:
+def row_numbers(lengths: np.ndarray, settings: dict, name: str) -> Iterator[list[int]]:
     """Rows of each sequence. Test rows stay alone, and so do bare prompts.
 
     Rows are packed a window at a time: best-fit gains nothing beyond, and memory stays flat.
@@ -149,11 +154,20 @@ def _joined(picked: pa.Table, sequences: list) -> Iterator[dict]:
     ids, tokens, labels = picked["id"], picked["input_ids"], picked["labels"]
     for sequence in sequences:
         here = range(at, at := at + len(sequence))
-        pieces = [tokens[i].values.to_numpy() for i in here]
-        yield {
-            "input_ids": np.concatenate(pieces),
-            "labels": np.concatenate([labels[i].values.to_numpy() for i in here]),
-            "position_ids": position_ids([len(piece) for piece in pieces]),
-            "length": sum(map(len, pieces)),
-            "ids": [ids[i].as_py() for i in here],
-        }
+        yield joined(
+            [ids[i].as_py() for i in here],
+            [tokens[i].values.to_numpy() for i in here],
+            [labels[i].values.to_numpy() for i in here],
+        )
+
+
+def joined(ids: list[str], tokens: list[np.ndarray], labels: list[np.ndarray]) -> dict:
+    """Rows as one row of `SEQUENCE`."""
+    lengths = [len(piece) for piece in tokens]
+    return {
+        "input_ids": np.concatenate(tokens),
+        "labels": np.concatenate(labels),
+        "position_ids": position_ids(lengths),
+        "length": sum(lengths),
+        "ids": ids,
+    }

@@ -29,6 +29,8 @@ def arguments(job: Job) -> dict:
         "report_to": job.tracker,
         "remove_unused_columns": False,
         "dataloader_num_workers": 0,
+        # each rank reads a stream by itself and takes its part: batches differ in length
+        "accelerator_config": {"dispatch_batches": False},
         "logging_first_step": True,
         "full_determinism": False,
         "use_cpu": not torch.cuda.is_available(),

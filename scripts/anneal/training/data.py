@@ -1,5 +1,6 @@
 """The pretokenized splits as the trainer eats them."""
 
+import os
 from pathlib import Path
 
 import datasets
@@ -27,6 +28,20 @@ def prompt_and_answer(row: dict) -> tuple[list[int], list[int]]:
     answer = [label for label in row["labels"] if label != IGNORED]
     learned = (i for i, label in enumerate(row["labels"]) if label != IGNORED)
     return row["input_ids"][: next(learned, None)], answer
+
+
+def load_stream(splits: Path, base: Path, seed: int, notes: Path) -> datasets.IterableDataset:
+    """Training sequences of a streamed dataset, without end.
+
+    Args:
+        base: folder of the base model, whose tokenizer makes them.
+        notes: folder in which the counts and rejects of the first pass are kept.
+    """
+    from anneal.streaming.sequences import training_sequences
+
+    shared = {"stream": splits / "stream.json", "model": base, "seed": seed}
+    shared["notes"] = notes if os.environ.get("RANK", "0") == "0" else None
+    return datasets.IterableDataset.from_generator(training_sequences, gen_kwargs=shared)
 
 
 class Collator:

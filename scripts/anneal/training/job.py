@@ -6,7 +6,7 @@ from pathlib import Path
 
 import datasets
 
-from anneal.training.data import load_split
+from anneal.training.data import load_split, load_stream
 from anneal.training.models import load_model, load_tokenizer
 from anneal.training.tuning import tuned
 
@@ -56,8 +56,25 @@ class Job:
         return tuned(self.load_base(head), self.settings["tuning"], head)
 
     @cached_property
+    def streamed(self) -> bool:
+        return (self.splits / "stream.json").is_file()
+
+    @cached_property
+    def notes(self) -> Path:
+        """Where a streamed run keeps its counts and rejects."""
+        return self.checkpoints / "stream"
+
+    @cached_property
+    def train_data(self) -> datasets.Dataset | datasets.IterableDataset:
+        """What is trained on."""
+        if not self.streamed:
+            return self.train_rows
+        return load_stream(self.splits, self.base, self.training["seed"], self.notes)
+
+    @cached_property
     def train_rows(self) -> datasets.Dataset:
-        return load_split(self.splits / "train")
+        """Training rows to look at: all of them, or the first ones of a stream."""
+        return load_split(self.splits / ("first" if self.streamed else "train"))
 
     @cached_property
     def eval_rows(self) -> datasets.Dataset:

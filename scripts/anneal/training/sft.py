@@ -37,6 +37,6 @@ def make_trainer(job: Job) -> SftTrainer:
         model=job.model,
         args=TrainingArguments(**arguments(job)),
         data_collator=Collator(job.tokenizer.pad_token_id),
-        train_dataset=job.train_rows,
+        train_dataset=job.train_data,
         eval_dataset=job.eval_rows,
     )

@@ -18,7 +18,8 @@ class MeasureSpeed(TrainerCallback):
             training["per_device_train_batch_size"] * training["gradient_accumulation_steps"]
         )
         rows = job.train_rows
-        self.tokens = min(sequences, len(rows)) * sum(rows["length"]) / len(rows)
+        most = sequences if job.streamed else len(rows)
+        self.tokens = min(sequences, most) * sum(rows["length"]) / len(rows)
         self.points: list[dict] = []
 
     def on_train_begin(self, args, state, control, **_):

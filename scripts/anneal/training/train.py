@@ -1,6 +1,7 @@
 """One training run, resumable at any moment. Reads top to bottom: load, train, save, verify."""
 
 import json
+import shutil
 from importlib import import_module
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from transformers import EarlyStoppingCallback, set_seed
 
 from anneal.config.run import ONLINE, method_module
 from anneal.errors import UserError
-from anneal.provenance.files import whole_folder
+from anneal.provenance.files import read_json, whole_folder
 from anneal.training.advice import advice
 from anneal.training.checkpoints import KeepCheckpoints, best_checkpoint, last_complete, step_of
 from anneal.training.curves import WriteCurves, read_curves
@@ -22,7 +23,8 @@ from anneal.training.verify import samples, verify_saved
 
 
 def train(job: Job, folder: Path) -> dict:
-    """Train one run and write its folder: `model/`, `metrics.jsonl` and `samples.json`.
+    """Train one run and write its folder: `model/`, `metrics.jsonl` and `samples.json`; of a
+    stream `counts.json` and `rejects.jsonl` too.
 
     Returns:
         facts for the manifest: steps, rates, memory, the verification.
@@ -54,6 +56,7 @@ def train(job: Job, folder: Path) -> dict:
         **tried,
         **speed.facts(),
         **write_run(job, trainer.model, folder),
+        **({"stream": read_json(job.notes / "counts.json")} if job.streamed else {}),
     }
 
 
@@ -96,4 +99,6 @@ def write_run(job: Job, model, folder: Path) -> dict:
         (partial / "samples.json").write_text(json.dumps(shown, indent=1, ensure_ascii=False))
         lines = (json.dumps(row) + "\n" for row in curves)
         (partial / "metrics.jsonl").write_text("".join(lines))
+        if job.streamed:
+            shutil.copytree(job.notes, partial, dirs_exist_ok=True)
     return verified
