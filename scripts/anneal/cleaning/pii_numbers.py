@@ -23,7 +23,8 @@ IBAN = re.compile(
 )
 # Seven digits or more with what people put between them; the first digit leads, for speed.
 RUN = re.compile(
-    rf"\d(?<!{WORD}\d)(?<!\d[.,]\d)(?<!\w-\d)(?:[ .()（）/-]{{0,3}}\d){{6,30}}(?!(?!x\d){WORD}|[.,]\d|-\w)"
+    rf"\d(?<!{WORD}\d)(?<!\d[.,]\d)(?<!\w-\d)(?:[ .()（）/-]{{0,3}}\d){{6,30}}"
+    rf"(?!(?!x\d){WORD}|[.,]\d|-\w)"
 )
 CARD = re.compile(r"(?:\d{4}[ .-]?){3}\d{1,7}|3\d{3}[ -]?\d{6}[ -]?\d{4,5}|\d{13,19}")
 GROUP = re.compile(r"(?<!\d)\d")
