@@ -39,7 +39,7 @@ from anneal.tokenizing.tokenize import tokenize_shard
 
 # A run of all steps takes a third of a second: few examples, of many rows each.
 calm = settings(deadline=None, suppress_health_check=list(HealthCheck))
-light, heavy, compared = (settings(calm, max_examples=n) for n in (20, 7, 4))
+light, heavy, compared = (settings(calm, max_examples=n) for n in (15, 5, 3))
 
 
 def asked(**sections) -> SimpleNamespace:
