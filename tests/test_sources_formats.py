@@ -144,7 +144,11 @@ def test_text_formats_are_told_apart(tmp_path, text, kind):
         ("instruction,output\n".encode("utf-16"), "UTF-16"),
         (gzip.compress(b"PAR1 and so on"), "parquet packed again"),
     ],
-    ids=["zip", "utf-16", "parquet in gzip"],  # gzip bytes hold the time, and so would an id of them
+    ids=[
+        "zip",
+        "utf-16",
+        "parquet in gzip",
+    ],  # gzip bytes hold the time, and so would an id of them
 )
 def test_other_formats_are_refused_with_what_to_do(tmp_path, content, words):
     path = tmp_path / "x"

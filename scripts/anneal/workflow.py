@@ -1,6 +1,7 @@
 """What the Snakefile needs to know of each step: settings, code, sources, and the run's lock."""
 
 import fcntl
+import json
 import os
 import sys
 from pathlib import Path
@@ -11,9 +12,10 @@ from anneal.errors import UserError
 from anneal.provenance.code import code_digest
 from anneal.provenance.digests import canonical, digest_bytes, digest_folder
 from anneal.provenance.manifests import is_current
-from anneal.sources.shards import DigestCache, plan_shards
+from anneal.sources.shards import ELSEWHERE, DigestCache, plan_shards
 
 REPORTING = Path(__file__).resolve().parent / "reporting"
+ANSWERS = "ANNEAL_ANSWERS"
 VOLATILE = {"tracker", "threads", "mem_mb"}
 
 
@@ -21,14 +23,20 @@ class Steps:
     """Settings, code digest and source digests of every step of one configuration.
 
     Only what can change a step's output is in here: threads, memory and trackers are not.
+
+    Args:
+        main: whether databases are asked for changes. A job's own process inherits the answers,
+            so that it does what was planned.
     """
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, main: bool = True):
         self.config = config
         self.cache = DigestCache(Path("results") / config.project / ".digests.json")
+        self.answers = {} if main else json.loads(os.environ.get(ANSWERS, "{}"))
         self.shards = {name: self._plan(name) for name in config.datasets}
         self.task_files = self._task_files()
         self.by_name = {d: {s.name: s for s in shards} for d, shards in self.shards.items()}
+        os.environ[ANSWERS] = canonical(self.answers)
         self._check()
 
     def text(self, name: str, wildcards) -> str:
@@ -44,9 +52,9 @@ class Steps:
         return is_current(manifest, SimpleNamespace(**self.step(name, dict(wildcards))))
 
     def raw_file(self, wildcards) -> list[str]:
-        """The file a shard is read from; a database or a Hub dataset elsewhere is no file."""
+        """The file a shard is read from; what lies elsewhere is no file."""
         piece = self.by_name[wildcards.dataset][wildcards.shard]
-        return [] if piece.format in ("sql", "hub") else [piece.file]
+        return [] if piece.format in ELSEWHERE else [piece.file]
 
     def remember_digests(self) -> None:
         self.cache.save()
@@ -63,7 +71,8 @@ class Steps:
         sources = dataset.sources.items()
         try:
             plans = [
-                plan_shards(n, s, dataset.kind, dataset.shard_mb, self.cache) for n, s in sources
+                plan_shards(n, s, dataset.kind, dataset.shard_mb, self.cache, self.answers)
+                for n, s in sources
             ]
         except UserError as error:
             inside = f"datasets.{name}." if error.where.startswith("sources.") else ""

@@ -1,6 +1,7 @@
 """Parquet and Arrow tables: pieces by row group, types against the declared schema, rows."""
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,28 +36,45 @@ def table_rows(piece: dict) -> Iterator[Row]:
         raise _damaged(piece["file"], error) from None
 
 
-def parquet_pieces(file: str, shard_mb: float) -> tuple[list[tuple[int, int]], pa.Schema]:
+def parquet_pieces(file: str, shard_mb: float) -> tuple[list[tuple], pa.Schema]:
     """Runs of row groups of about `shard_mb` each, and the file's schema.
 
     Returns:
-        cuts: (first row group, its 1-based first row) of each piece, then the end of all.
+        pieces: (first row group, the one behind the last, 1-based first row, (start, end) of the
+            bytes of their columns). What is appended to a file changes the last piece alone.
     """
     try:
         with pq.ParquetFile(file) as table:
             meta, schema = table.metadata, table.schema_arrow
-            groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
-            sizes = [(group.total_byte_size, group.num_rows) for group in groups]
+            groups = [_extent(meta.row_group(i)) for i in range(meta.num_row_groups)]
     except DAMAGE as error:
         raise _damaged(file, error) from None
-    packed = Path(file).stat().st_size / max(1, sum(size for size, _ in sizes))
-    cuts, row, mb = [(0, 1)], 1, 0.0
-    for i, (size, rows) in enumerate(sizes):
-        if mb >= shard_mb:
-            cuts.append((i, row))
-            mb = 0
-        row += rows
-        mb += size * packed / 1e6
-    return [*cuts, (len(groups), row)], schema
+    pieces, first, row = [], 0, 1
+    for end in _runs([stop - start for start, stop, _ in groups], shard_mb * 1e6):
+        run = groups[first:end]
+        span = min((g[0] for g in run), default=0), max((g[1] for g in run), default=0)
+        pieces.append((first, end, row, span))
+        first, row = end, row + sum(rows for *_, rows in run)
+    return pieces, schema
+
+
+def _extent(group: pq.RowGroupMetaData) -> tuple[int, int, int]:
+    """Where the columns of a row group begin and end in the file, and its number of rows."""
+    columns = [group.column(i) for i in range(group.num_columns)]
+    firsts = [min(c.dictionary_page_offset or math.inf, c.data_page_offset) for c in columns]
+    ends = [at + c.total_compressed_size for at, c in zip(firsts, columns, strict=True)]
+    return max(0, min(firsts, default=0)), max(ends, default=0), group.num_rows
+
+
+def _runs(sizes: list[int], most: float) -> list[int]:
+    """Where runs of a size of `most` or a little more end; there is at least one."""
+    ends, run = [], 0
+    for i, size in enumerate(sizes, 1):
+        run += size
+        if run >= most:
+            ends.append(i)
+            run = 0
+    return ends if ends and ends[-1] == len(sizes) else [*ends, len(sizes)]
 
 
 def arrow_schema(file: str) -> pa.Schema:
