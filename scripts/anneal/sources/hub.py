@@ -26,7 +26,7 @@ def fetch_files(hub: str, subset: str | None, split: str, revision: str) -> dict
         remote = [str(file) for file in found.get(split, [])]
         local = datasets.DownloadManager(builder.dataset_name).download(remote)
     except Exception as error:  # the Hub's client raises many kinds
-        what = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         raise UserError(hub, what, "check name, revision, subset and connection") from None
     if not remote:
         there = ", ".join(map(str, found)) or "none"

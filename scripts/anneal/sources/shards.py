@@ -10,6 +10,7 @@ import glob
 import json
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -60,10 +61,9 @@ class DigestCache:
     """Digests by (path, size, mtime, range), kept between runs in one JSON file."""
 
     def __init__(self, path: Path):
-        self.path, self.known = path, {}
-        if path.is_file():
+        self.path, self.known, self.fresh = path, {}, False
+        with suppress(FileNotFoundError, ValueError):  # a damaged one is made again
             self.known = json.loads(path.read_text())
-        self.fresh = False
 
     def lookup(self, file: Path, start: int, end: int) -> tuple[str, int]:
         """(digest, number of line ends) of a byte range."""
