@@ -18,6 +18,7 @@ from tiny import REPOSITORY
 
 from anneal.config.sources import Source
 from anneal.errors import UserError
+from anneal.sources import table_text
 from anneal.sources.document import Document
 from anneal.sources.formats import sniff
 from anneal.sources.shards import DigestCache, plan_shards
@@ -225,6 +226,26 @@ def test_csv_rows_that_do_not_fit_are_set_aside_by_physical_line(tmp_path):
     for row in records + rejects:
         assert row["offset"] == len("".join(lines[: row["line"] - 1]))
     assert counts["read"] == 8
+
+
+def test_a_quote_that_stays_open_over_very_many_lines_costs_its_line_alone(tmp_path, monkeypatch):
+    """Its lines are held in memory until it closes, so there is a limit to them."""
+    monkeypatch.setattr(table_text, "ROW_LINES", 50)
+    long = '"' + "line\n" * 40 + '",kept\n'
+    path = tmp_path / "x.csv"
+    path.write_text("instruction,output\n" + long + '"open,one\n' + "a,b\n" * 200)
+    records, rejects, _ = read(path, tmp_path)
+    assert [r["line"] for r in records] == [2, *range(44, 244)]
+    assert [(r["line"], r["reason"]) for r in rejects] == [
+        (43, "a row of more than 50 lines; is a quote left open?")
+    ]
+
+
+def test_an_array_of_anything_else_before_the_records_is_passed_over(tmp_path):
+    other = [1, *({"a": "b"} for _ in range(2_000))]
+    path = tmp_path / "x"
+    path.write_text(json.dumps({"meta": other, "data": ROWS}, indent=1))
+    assert [r["output"] for r in read(path, tmp_path)[0]] == [r["output"] for r in ROWS]
 
 
 def test_csv_bytes_that_are_not_utf8_cost_their_row(tmp_path):

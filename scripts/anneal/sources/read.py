@@ -17,7 +17,8 @@ from anneal.sources.rows import read_rows
 from anneal.sources.values import Reject
 
 BATCH_ROWS = 5_000
-BATCH_CHARS = 32_000_000
+BATCH_BYTES = 32_000_000
+SLOT = 64
 
 
 def read_shard(settings: dict, source: dict, records: Path, rejects: Path) -> dict:
@@ -100,19 +101,22 @@ def _sorted_out(batch, maker: RecordMaker, place: dict) -> tuple[list[dict], lis
 
 
 def _batches(rows: Iterable) -> Iterator[list]:
-    batch, chars = [], 0
+    """Rows in batches; only a large row may fill more than `BATCH_BYTES`, and is then alone."""
+    batch, size = [], 0
     for row in rows:
-        batch.append(row)
-        chars += _chars(row[2])
-        if len(batch) >= BATCH_ROWS or chars >= BATCH_CHARS:
+        more = _size(row[2])
+        if batch and (len(batch) == BATCH_ROWS or size + more > BATCH_BYTES):
             yield batch
-            batch, chars = [], 0
+            batch, size = [], 0
+        batch.append(row)
+        size += more
     if batch:
         yield batch
 
 
-def _chars(value) -> int:
+def _size(value) -> int:
+    """About the bytes that a value takes; one without a length of its own counts as a slot."""
     if isinstance(value, str | bytes):
-        return len(value)
+        return SLOT + len(value)
     inner = value.values() if isinstance(value, dict) else value
-    return sum(map(_chars, inner)) if isinstance(value, dict | list) else 8
+    return SLOT + (sum(map(_size, inner)) if isinstance(value, dict | list) else 0)

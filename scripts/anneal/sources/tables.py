@@ -15,6 +15,7 @@ from anneal.sources.lines import Row
 
 # What reading damaged bytes may raise; names and sizes in them are as damaged as the rest.
 DAMAGE = (pa.ArrowException, OSError, ValueError, MemoryError)
+BUFFER = 1 << 20
 BATCH_BYTES = 32e6
 BATCH_ROWS = 2_000
 
@@ -113,7 +114,9 @@ def saved_files(folder: Path, split: str) -> list[str]:
 
 
 def _row_groups(piece: dict) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(piece["file"], page_checksum_verification=True) as table:
+    # otherwise each column of a row group is loaded whole
+    how = {"pre_buffer": False, "buffer_size": BUFFER, "page_checksum_verification": True}
+    with pq.ParquetFile(piece["file"], **how) as table:
         for i in range(piece["start"], piece["end"]):
             group = table.metadata.row_group(i)
             yield from table.iter_batches(
