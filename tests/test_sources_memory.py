@@ -11,14 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 from tiny import REPOSITORY
 
-BODY = "lorem ipsum dolor sit " * 8_000
+BODY = "lorem ipsum dolor sit " * 200
 PROBE = """
-import resource, sys
+import sys
 from pathlib import Path
 from reading import read
 
 counts = read(sys.argv[1], Path(sys.argv[2]), max_row_mb=1)[2]
-print(counts["read"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+# not ru_maxrss, which begins with the parent's
+held = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]
+print(counts["read"], int(held) // 1024)
 """
 
 
@@ -64,4 +66,4 @@ def peak(form: str, folder: Path, mb: int) -> int:
 
 @pytest.mark.parametrize("form", ["jsonl", "one line", "array", "csv", "parquet"])
 def test_memory_is_flat_in_the_size_of_a_file(tmp_path, form):
-    assert peak(form, tmp_path, 72) - peak(form, tmp_path, 24) < 24
+    assert peak(form, tmp_path, 120) - peak(form, tmp_path, 30) < 50

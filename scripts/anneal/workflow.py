@@ -12,7 +12,7 @@ from anneal.errors import UserError
 from anneal.provenance.code import code_digest
 from anneal.provenance.digests import canonical, digest_bytes, digest_folder
 from anneal.provenance.manifests import is_current
-from anneal.sources.shards import ELSEWHERE, DigestCache, plan_shards
+from anneal.sources.shards import ELSEWHERE, DigestCache, plan_shards, without_text
 
 REPORTING = Path(__file__).resolve().parent / "reporting"
 ANSWERS = "ANNEAL_ANSWERS"
@@ -77,7 +77,10 @@ class Steps:
         except UserError as error:
             inside = f"datasets.{name}." if error.where.startswith("sources.") else ""
             raise UserError(f"{inside}{error.where}", error.what, error.do) from None
-        return [shard for plan in plans for shard in plan]
+        shards = [shard for plan in plans for shard in plan]
+        if without_text(shards):
+            raise UserError(f"datasets.{name}.sources", "every file is empty", "check their paths")
+        return shards
 
     def _fetch_model(self, model: str):
         settings = self.config.models[model].model_dump()

@@ -17,7 +17,7 @@ from anneal.sources.rows import read_rows
 from anneal.sources.values import Reject
 
 BATCH_ROWS = 5_000
-BATCH_BYTES = 32_000_000
+BATCH_BYTES = 8_000_000
 SLOT = 64
 
 

@@ -21,7 +21,7 @@ import xxhash
 from anneal.errors import UserError
 from anneal.provenance.digests import CHUNK, digest_text, digest_value
 from anneal.provenance.files import write_json
-from anneal.sources.formats import column_names, sniff
+from anneal.sources.formats import column_names, is_blank, sniff
 
 ELSEWHERE = ("sql", "hub", "http")
 
@@ -113,6 +113,11 @@ def plan_shards(
         for piece in _pieces(source, kind, file, shard_mb, cache)
     ]
     return [Shard(f"{name}-{i:05d}", name, *piece) for i, piece in enumerate(pieces)]
+
+
+def without_text(shards: list[Shard]) -> bool:
+    """Whether every shard is a file without any text, so that nothing can come of them."""
+    return all(s.format.startswith("jsonl") and is_blank(s.file) for s in shards)
 
 
 def whole_file_piece(name: str, file: str, settings: dict) -> dict:

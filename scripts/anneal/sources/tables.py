@@ -16,7 +16,7 @@ from anneal.sources.lines import Row
 # What reading damaged bytes may raise; names and sizes in them are as damaged as the rest.
 DAMAGE = (pa.ArrowException, OSError, ValueError, MemoryError)
 BUFFER = 1 << 20
-BATCH_BYTES = 32e6
+BATCH_BYTES = 8e6
 BATCH_ROWS = 2_000
 
 
