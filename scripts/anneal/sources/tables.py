@@ -1,7 +1,7 @@
 """Parquet and Arrow tables: pieces by row group, types against the declared schema, rows."""
 
+import glob
 import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +16,16 @@ from anneal.sources.lines import Row
 # What reading damaged bytes may raise; names and sizes in them are as damaged as the rest.
 DAMAGE = (pa.ArrowException, OSError, ValueError, MemoryError)
 BUFFER = 1 << 20
+# A dictionary page, where there is one, stands before the data; 0 is no place of one.
+SPANS = """
+    with columns as (
+        select row_group_id, total_compressed_size as size, least(
+            coalesce(nullif(dictionary_page_offset, 0), data_page_offset), data_page_offset
+        ) as start from parquet_metadata(?)
+    )
+    select greatest(coalesce(min(start), 0), 0), coalesce(max(start + size), 0)
+    from columns group by row_group_id order by row_group_id
+"""
 BATCH_BYTES = 8e6
 BATCH_ROWS = 2_000
 
@@ -47,24 +57,32 @@ def parquet_pieces(file: str, shard_mb: float) -> tuple[list[tuple], pa.Schema]:
     try:
         with pq.ParquetFile(file) as table:
             meta, schema = table.metadata, table.schema_arrow
-            groups = [_extent(meta.row_group(i)) for i in range(meta.num_row_groups)]
+            rows = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
     except DAMAGE as error:
         raise _damaged(file, error) from None
+    spans = _spans(file, len(rows))
     pieces, first, row = [], 0, 1
-    for end in _runs([stop - start for start, stop, _ in groups], shard_mb * 1e6):
-        run = groups[first:end]
-        span = min((g[0] for g in run), default=0), max((g[1] for g in run), default=0)
+    for end in _runs([stop - start for start, stop in spans], shard_mb * 1e6):
+        run = spans[first:end] or [(0, 0)]
+        span = min(start for start, _ in run), max(stop for _, stop in run)
         pieces.append((first, end, row, span))
-        first, row = end, row + sum(rows for *_, rows in run)
+        first, row = end, row + sum(rows[first:end])
     return pieces, schema
 
 
-def _extent(group: pq.RowGroupMetaData) -> tuple[int, int, int]:
-    """Where the columns of a row group begin and end in the file, and its number of rows."""
-    columns = [group.column(i) for i in range(group.num_columns)]
-    firsts = [min(c.dictionary_page_offset or math.inf, c.data_page_offset) for c in columns]
-    ends = [at + c.total_compressed_size for at, c in zip(firsts, columns, strict=True)]
-    return max(0, min(firsts, default=0)), max(ends, default=0), group.num_rows
+def _spans(file: str, groups: int) -> list[tuple[int, int]]:
+    """Where the columns of each row group begin and end; the whole file where none can tell.
+
+    DuckDB is asked, because pyarrow ends the process at the columns of some damaged files.
+    """
+    import duckdb
+
+    try:
+        with duckdb.connect() as database:
+            found = database.execute(SPANS, [glob.escape(file)]).fetchall()
+    except duckdb.Error:
+        found = []
+    return found if len(found) == groups else [(0, Path(file).stat().st_size)] * groups
 
 
 def _runs(sizes: list[int], most: float) -> list[int]:
