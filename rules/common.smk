@@ -14,7 +14,7 @@ from anneal.workflow import RunLock, Steps, failures, use_this_python
 use_this_python()
 try:
     CONFIG = load_config(os.path.relpath((workflow.configfiles or ["config/config.yaml"])[-1]))
-    STEPS = Steps(CONFIG)
+    STEPS = Steps(CONFIG, workflow.is_main_process)
 except UserError as error:
     sys.exit(f"error: {error}")
 

@@ -176,6 +176,31 @@ def test_a_changed_table_is_noticed_where_a_query_asks_for_it(tmp_path, monkeypa
     assert digest() != before
 
 
+def test_digests_are_kept_while_their_file_is_as_it_was(tmp_path):
+    cache = DigestCache(tmp_path / "digests.json")
+    for name in ("kept", "changed", "gone"):
+        (tmp_path / name).write_text(name)
+        cache.lookup(tmp_path / name, 0, 9)
+    cache.save()
+    (tmp_path / "changed").write_text("otherwise")
+    (tmp_path / "gone").unlink()
+    later = DigestCache(tmp_path / "digests.json")
+    later.lookup(tmp_path / "changed", 0, 9)
+    later.save()
+    known = [json.loads(key)[:2] for key in DigestCache(tmp_path / "digests.json").known]
+    assert known == [[str(tmp_path / "changed"), 9], [str(tmp_path / "kept"), 4]]
+
+
+def test_a_digest_cache_that_is_damaged_is_made_again(tmp_path):
+    path = tmp_path / "digests.json"
+    (tmp_path / "x").write_text("x")
+    path.write_text('{"half')
+    cache = DigestCache(path)
+    cache.lookup(tmp_path / "x", 0, 1)
+    cache.save()
+    assert len(DigestCache(path).known) == 1
+
+
 def test_a_wrong_query_is_one_clear_error(tmp_path):
     path = tmp_path / "a.db"
     sqlite3.connect(path).execute("create table t (x)")

@@ -1,6 +1,7 @@
 """Formats: the same rows come out of whatever holds them, told by content, with their place."""
 
 import csv
+import glob
 import gzip
 import json
 import os
@@ -8,6 +9,7 @@ import random
 import subprocess
 import sys
 from decimal import Decimal
+from itertools import permutations
 
 import datasets
 import pyarrow as pa
@@ -18,6 +20,7 @@ from tiny import REPOSITORY
 
 from anneal.config.sources import Source
 from anneal.errors import UserError
+from anneal.sources import table_text
 from anneal.sources.document import Document
 from anneal.sources.formats import sniff
 from anneal.sources.shards import DigestCache, plan_shards
@@ -227,6 +230,26 @@ def test_csv_rows_that_do_not_fit_are_set_aside_by_physical_line(tmp_path):
     assert counts["read"] == 8
 
 
+def test_a_quote_that_stays_open_over_very_many_lines_costs_its_line_alone(tmp_path, monkeypatch):
+    """Its lines are held in memory until it closes, so there is a limit to them."""
+    monkeypatch.setattr(table_text, "ROW_LINES", 50)
+    long = '"' + "line\n" * 40 + '",kept\n'
+    path = tmp_path / "x.csv"
+    path.write_text("instruction,output\n" + long + '"open,one\n' + "a,b\n" * 200)
+    records, rejects, _ = read(path, tmp_path)
+    assert [r["line"] for r in records] == [2, *range(44, 244)]
+    assert [(r["line"], r["reason"]) for r in rejects] == [
+        (43, "a row of more than 50 lines; is a quote left open?")
+    ]
+
+
+def test_an_array_of_anything_else_before_the_records_is_passed_over(tmp_path):
+    other = [1, *({"a": "b"} for _ in range(2_000))]
+    path = tmp_path / "x"
+    path.write_text(json.dumps({"meta": other, "data": ROWS}, indent=1))
+    assert [r["output"] for r in read(path, tmp_path)[0]] == [r["output"] for r in ROWS]
+
+
 def test_csv_bytes_that_are_not_utf8_cost_their_row(tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes(b"instruction,output\ncaf\xe9,a\nq,a\n")
@@ -284,6 +307,63 @@ def plan(path, tmp_path, shard_mb):
     return plan_shards("s", Source(path=str(path)), "instruction", shard_mb, cache)
 
 
+def written_in_groups(path, rows, **options):
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=100, **options)
+
+
+@pytest.mark.parametrize("shard_mb", [0.000001, 0.003])
+def test_a_row_group_that_is_appended_makes_or_changes_one_shard(tmp_path, shard_mb):
+    rows = [{"instruction": f"q{i}", "output": random.Random(i).randbytes(9).hex()}
+            for i in range(900)]  # fmt: skip
+    path = tmp_path / "x.parquet"
+    written_in_groups(path, rows[:800])
+    before = plan(path, tmp_path, shard_mb)
+    written_in_groups(path, rows)
+    after = plan(path, tmp_path, shard_mb)
+    assert len(before) > 3
+    assert [shard in before for shard in after] == [True] * (len(after) - 1) + [False]
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x *[0-9]?{a,b}'s.parquet"])
+def test_a_changed_value_changes_its_row_groups_shard_alone(tmp_path, name):
+    rows = [{"instruction": f"q{i:03}", "output": f"a{i:03}"} for i in range(500)]
+    path = tmp_path / name
+    plain = {"compression": "none", "use_dictionary": False}
+    written_in_groups(path, rows, **plain)
+    before = plan(glob.escape(str(path)), tmp_path, 0.000001)
+    rows[250]["output"] = "b250"
+    written_in_groups(path, rows, **plain)
+    changed = [
+        a != b
+        for a, b in zip(before, plan(glob.escape(str(path)), tmp_path, 0.000001), strict=True)
+    ]
+    assert changed == [False, False, True, False, False]
+
+
+def test_a_renamed_column_of_equal_bytes_changes_every_shard(tmp_path):
+    path = tmp_path / "x.parquet"
+    rows = [{"instruction": f"q{i}", "output": f"a{i}"} for i in range(200)]
+    written_in_groups(path, rows)
+    before = plan(path, tmp_path, 0.000001)
+    written_in_groups(
+        path, [{"instruction": r["instruction"], "answer": r["output"]} for r in rows]
+    )
+    after = plan(path, tmp_path, 0.000001)
+    assert [a.digest == b.digest for a, b in zip(before, after, strict=True)] == [False, False]
+
+
+def test_an_index_of_pandas_does_not_change_the_shards_before_it(tmp_path):
+    import pandas
+
+    path, frames = tmp_path / "x.parquet", []
+    for rows in (200, 300):
+        table = pa.Table.from_pandas(pandas.DataFrame({"instruction": ["q"] * rows}))
+        assert f'"stop": {rows}' in str(table.schema.metadata)
+        pq.write_table(table, path, row_group_size=100)
+        frames.append(plan(path, tmp_path, 0.000001))
+    assert frames[1][:2] == frames[0]
+
+
 def disagreeing(folder):
     """Three Parquet files of five rows: other types, orders and columns in each."""
     folder.mkdir()
@@ -304,7 +384,7 @@ def disagreeing(folder):
 def test_parquet_files_that_disagree_give_the_same_rows_in_any_order(tmp_path):
     disagreeing(tmp_path / "raw")
     found = {}
-    for order in ("abc", "cab", "bca"):
+    for order in map("".join, permutations("abc")):
         folder = tmp_path / order
         folder.mkdir()
         for i, name in enumerate(order):
@@ -317,7 +397,7 @@ def test_parquet_files_that_disagree_give_the_same_rows_in_any_order(tmp_path):
         assert (rejects, counts["converted"]) == (
             [], {"category: to text": 2, "category: empty to none": 1},
         )  # fmt: skip
-    assert found["abc"] == found["cab"] == found["bca"]
+    assert all(rows == found["abc"] for rows in found.values())
     assert [row[:2] for row in found["abc"]] == [
         ("five", "none"), ("four", "none"), ("one", "1901"), ("three", "1903"), ("two", "1902"),
     ]  # fmt: skip
@@ -381,6 +461,78 @@ def test_a_hub_dataset_is_read_by_our_own_readers(tmp_path):
     assert records[0]["file"].endswith("data/train.jsonl")
     with pytest.raises(UserError, match="has no split 'dev'; name one of: train, test"):
         read_source(Source(hub=str(folder.parent), split="dev"), tmp_path)
+
+
+def as_parquet(rows) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def csv_bytes(rows) -> bytes:
+    lines = [list(rows[0]), *([*row.values()] for row in rows)]
+    return "".join(",".join(fields) + "\n" for fields in lines).encode()
+
+
+SHORT = [{"instruction": f"q{i}", "output": f"a{i}"} for i in range(4)]
+SUBSETS = """---
+configs:
+- config_name: plain
+  data_files: [{split: train, path: "plain/train-*"}, {split: test, path: "plain/test*"}]
+- config_name: hard
+  data_files: [{split: train, path: "hard/*"}]
+---
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "written"),
+    [
+        ("parquet", as_parquet),
+        ("jsonl", as_jsonl),
+        ("csv", csv_bytes),
+        ("jsonl.gz", lambda rows: gzip.compress(as_jsonl(rows))),
+        ("json", lambda rows: json.dumps(rows).encode()),
+    ],
+)
+def test_a_hub_dataset_has_the_subset_and_split_that_are_named(tmp_path, ending, written):
+    root = tmp_path / "hub"
+    parts = {"plain/train-0": SHORT[:1], "plain/train-1": SHORT[1:2], "plain/test": SHORT[2:3],
+             "hard/train": SHORT[3:]}  # fmt: skip
+    for name, rows in parts.items():
+        path = root / f"{name}.{ending}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(written(rows))
+    (root / "README.md").write_text(SUBSETS)
+
+    def answers(subset, split):
+        return [r["output"] for r in read_source(
+            Source(hub=str(root), subset=subset, split=split), tmp_path)[0]]  # fmt: skip
+
+    assert answers("plain", "train") == ["a0", "a1"]
+    assert answers("plain", "test") == ["a2"]
+    assert answers("hard", "train") == ["a3"]
+    with pytest.raises(UserError, match="easy"):
+        answers("easy", "train")
+    with pytest.raises(UserError, match=r"Config name is missing.*'plain', 'hard'"):
+        answers(None, "train")
+
+
+def test_a_local_hub_datasets_bytes_decide_and_a_damaged_file_is_named(tmp_path):
+    path = tmp_path / "hub" / "train.jsonl.gz"
+    path.parent.mkdir()
+    path.write_bytes(gzip.compress(as_jsonl(SHORT)))
+    source = Source(hub=str(path.parent))
+
+    def digest():
+        cache = DigestCache(tmp_path / "digests.json")
+        return plan_shards("s", source, "instruction", 64, cache)[0].digest
+
+    before = digest()
+    path.write_bytes(path.read_bytes()[:-20])
+    assert digest() != before
+    with pytest.raises(UserError, match=r"hub/train\.jsonl\.gz: truncated or damaged gzip"):
+        read_source(source, tmp_path)
 
 
 def test_a_hub_dataset_that_cannot_be_reached_is_one_clear_error(tmp_path):

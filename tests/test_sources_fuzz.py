@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from reading import read, zstd
 
 from anneal.errors import UserError
+from anneal.records import REJECT, record_schema
+from anneal.sources import read as reader
 
 GOOD = {"instruction": "Name a gem.", "output": "Opal."}
 LINE = json.dumps(GOOD).encode()
@@ -62,6 +64,72 @@ def test_json_lines_give_the_same_in_shards_of_any_size(lines, size):
     assert len(whole[0]) + len(whole[1]) == raw.count(b"\n") + 1 - blank - marks
 
 
+BAD = [
+    *(
+        b"[1]",
+        b"7",
+        b'"text"',
+        b"null",
+        b"{",
+        b'{"output":"only"}',
+        b'{"instruction":"a","output":',
+    ),
+    *(b'{"instruction":"a","output":[]}', b'{"instruction":"caf\xe9","output":"b"}', b"{},"),
+    b'{"instruction":"\\ud83d","output":"b"}',
+]
+mixtures = st.lists(
+    st.tuples(st.just("good"), st.text(max_size=30))
+    | st.tuples(st.just("bad"), st.sampled_from(BAD))
+    | st.tuples(st.just("blank"), st.sampled_from([b"", b" ", b"\t\r"])),
+    max_size=30,
+)
+
+
+def written_bytes(path: Path, shard_mb: float, batch_rows: int) -> tuple[bytes, bytes, dict]:
+    """Records and rejects as one table each, in Arrow's bytes, and the counts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "BATCH_ROWS", batch_rows)
+        *rows, counts = read(path, path.parent, shard_mb=shard_mb)
+    tables = zip(rows, (record_schema("instruction"), REJECT), strict=True)
+    return *(pa.RecordBatch.from_pylist(r, schema).serialize() for r, schema in tables), counts
+
+
+@thorough
+@given(mixtures, st.integers(1, 400), st.integers(1, 7), st.booleans())
+def test_counts_add_up_and_bytes_are_the_same_for_any_shard_and_batch(lines, size, batch, ends):
+    number = {kind: sum(k == kind for k, _ in lines) for kind in ("good", "bad")}
+    texts = [
+        json.dumps({**GOOD, "output": value}).encode() if kind == "good" else value
+        for kind, value in lines
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.jsonl"
+        path.write_bytes(LINE + b"\n" + b"\n".join(texts) + (b"\n" if ends else b""))
+        whole = written_bytes(path, 64, 5_000)
+        assert written_bytes(path, size / 1e6, batch) == whole
+    assert whole[2] == {
+        "read": number["good"] + 1 + number["bad"],
+        "records": number["good"] + 1,
+        "rejected": number["bad"],
+        "converted": {},
+    }
+
+
+@thorough
+@given(st.lists(st.text(max_size=9) | st.none(), min_size=1), st.integers(1, 9), st.integers(1, 7))
+def test_a_tables_bytes_are_the_same_for_any_shard_and_batch(answers, group, batch):
+    table = pa.table(
+        {"instruction": ["q"] * len(answers), "output": pa.array(answers, pa.string())}
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x"
+        pq.write_table(table, path, row_group_size=group)
+        whole = written_bytes(path, 64, 5_000)
+        assert written_bytes(path, 1e-6, batch) == whole
+    assert whole[2]["rejected"] == answers.count(None)
+    assert whole[2]["read"] == whole[2]["records"] + whole[2]["rejected"] == len(answers)
+
+
 @thorough
 @given(st.lists(junk.filter(lambda text: b'"' not in text), max_size=6))
 def test_good_csv_rows_around_junk_are_read(lines):
@@ -108,6 +176,13 @@ def test_a_table_with_bytes_changed_is_read_or_refused(form, data):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     found = outcome(bytes(raw))
     assert isinstance(found, tuple | str)
+
+
+def test_a_damaged_footer_does_not_end_the_process():
+    """pyarrow 26 aborts where it is asked for a column of this one."""
+    raw = bytearray(as_table("parquet"))
+    raw[1001], raw[603] = 96, 132
+    assert isinstance(outcome(bytes(raw)), tuple | str)
 
 
 json_values = st.recursive(

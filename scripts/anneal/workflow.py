@@ -1,6 +1,7 @@
 """What the Snakefile needs to know of each step: settings, code, sources, and the run's lock."""
 
 import fcntl
+import json
 import math
 import os
 import sys
@@ -14,9 +15,10 @@ from anneal.provenance.code import code_digest
 from anneal.provenance.digests import canonical, digest_bytes, digest_folder, digest_value
 from anneal.provenance.files import write_json
 from anneal.provenance.manifests import is_current
-from anneal.sources.shards import DigestCache, plan_shards
+from anneal.sources.shards import ELSEWHERE, DigestCache, plan_shards, without_text
 
 REPORTING = Path(__file__).resolve().parent / "reporting"
+ANSWERS = "ANNEAL_ANSWERS"
 VOLATILE = {"tracker", "threads", "mem_mb"}
 
 
@@ -24,14 +26,20 @@ class Steps:
     """Settings, code digest and source digests of every step of one configuration.
 
     Only what can change a step's output is in here: threads, memory and trackers are not.
+
+    Args:
+        main: whether databases are asked for changes. A job's own process inherits the answers,
+            so that it does what was planned.
     """
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, main: bool = True):
         self.config = config
         self.cache = DigestCache(Path("results") / config.project / ".digests.json")
+        self.answers = {} if main else json.loads(os.environ.get(ANSWERS, "{}"))
         self.shards = {name: self._plan(name) for name in config.datasets}
         self.task_files = self._task_files()
         self.by_name = {d: {s.name: s for s in shards} for d, shards in self.shards.items()}
+        os.environ[ANSWERS] = canonical(self.answers)
         self._check()
 
     def text(self, name: str, wildcards) -> str:
@@ -48,14 +56,14 @@ class Steps:
         return is_current(manifest, SimpleNamespace(**self.step(name, dict(wildcards))))
 
     def raw_file(self, wildcards) -> list[str]:
-        """The file a shard is read from; a database or a Hub dataset elsewhere is no file."""
+        """The file a shard is read from; what lies elsewhere is no file."""
         piece = self.by_name[wildcards.dataset][wildcards.shard]
-        return [] if piece.format in ("sql", "hub") else [piece.file]
+        return [] if piece.format in ELSEWHERE else [piece.file]
 
     def raw_files(self, wildcards) -> list[str]:
         """All files that a streamed dataset is read from."""
         pieces = self.shards[wildcards.dataset]
-        return sorted({s.file for s in pieces if s.format not in ("sql", "hub")})
+        return sorted({s.file for s in pieces if s.format not in ELSEWHERE})
 
     def remember_digests(self) -> None:
         self.cache.save()
@@ -79,11 +87,16 @@ class Steps:
         sources = dataset.sources.items()
         size = math.inf if dataset.stream else dataset.shard_mb  # a stream has one reader
         try:
-            plans = [plan_shards(n, s, dataset.kind, size, self.cache) for n, s in sources]
+            plans = [
+                plan_shards(n, s, dataset.kind, size, self.cache, self.answers) for n, s in sources
+            ]
         except UserError as error:
             inside = f"datasets.{name}." if error.where.startswith("sources.") else ""
             raise UserError(f"{inside}{error.where}", error.what, error.do) from None
-        return [shard for plan in plans for shard in plan]
+        shards = [shard for plan in plans for shard in plan]
+        if without_text(shards):
+            raise UserError(f"datasets.{name}.sources", "every file is empty", "check their paths")
+        return shards
 
     def _fetch_model(self, model: str):
         settings = self.config.models[model].model_dump()

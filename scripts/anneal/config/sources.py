@@ -1,19 +1,42 @@
 """Section `sources` of a dataset: where raw rows come from and what their columns are called."""
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from anneal.config.base import Section
 
+SHA256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$", to_lower=True)]
+# Parameters of an address that are as secret as a password.
+SECRET = re.compile(
+    r"token|secret|passw|signature|credential|(^|api|access|auth|[-_])key$|^(sig|auth)$", re.I
+)
+
 
 class Source(Section):
-    """One source of raw rows: files (format found by content), a SQL query or a Hub dataset."""
+    """One source of raw rows: files, a file behind an address, a SQL query or a Hub dataset."""
 
     path: str | None = Field(
         None,
         description="File or glob: JSON lines, a JSON array, CSV or TSV (each also gzip or zstd), "
         "Parquet, Arrow, SQLite, or a folder written by `save_to_disk`. Found by content.",
+    )
+    url: str | None = Field(
+        None,
+        description="Address (http or https) of one file of any such format; it is downloaded when "
+        "the source is read.",
+    )
+    sha256: SHA256 | None = Field(
+        None,
+        description="What the downloaded bytes must have. Without it, `snapshot` tells versions of "
+        "the file apart.",
+    )
+    token_env: str | None = Field(
+        None,
+        description="Name of the environment variable that holds a bearer token for `url`. "
+        "The token itself is never written anywhere.",
     )
     query: str | None = Field(None, description="SQL query, for a database.")
     url_env: str | None = Field(
@@ -28,7 +51,8 @@ class Source(Section):
     )
     snapshot: str = Field(
         "",
-        description="Label of a database snapshot: change it to query the database again.",
+        description="Label of a version of the database or of the file behind `url`: change it to "
+        "read it again.",
     )
     hub: str | None = Field(
         None, description="Hub dataset, `org/name`; it is downloaded when the source is read."
@@ -51,18 +75,44 @@ class Source(Section):
 
     @model_validator(mode="after")
     def _one_place(self):
-        if sum(place is not None for place in (self.path, self.url_env, self.hub)) != 1:
-            raise ValueError("give either 'path', 'url_env' or 'hub'")
+        places = (self.path, self.url, self.url_env, self.hub)
+        if sum(place is not None for place in places) != 1:
+            raise ValueError("give either 'path', 'url', 'url_env' or 'hub'")
         if self.url_env and not self.query:
             raise ValueError("'url_env' needs a 'query'")
         if self.change_query and not self.url_env:
             raise ValueError("'change_query' needs 'url_env'; a file's bytes tell its changes")
+        if (self.sha256 or self.token_env) and not self.url:
+            raise ValueError("'sha256' and 'token_env' belong to a 'url'")
+        return self
+
+    @model_validator(mode="after")
+    def _address_holds_no_secret(self):
+        if self.url is None:
+            return self
+        parts = _split(self.url)
+        names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+        if "@" in parts.netloc or any(map(SECRET.search, names)):
+            do = "export a token, and name its environment variable in 'token_env'"
+            raise ValueError(f"'url' holds credentials; {do}")
         return self
 
     def reading(self) -> dict:
         """What decides how a row is read."""
         names = {"columns", "query", "revision", "subset", "split", "max_row_mb", "tags"}
-        return self.model_dump(include=names)
+        return self.model_dump(include=names | ({"sha256", "token_env"} if self.url else set()))
+
+
+def _split(url: str) -> SplitResult:
+    """Raises ValueError, without a word of the address: it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - is checked when it is read
+    except ValueError:
+        raise ValueError("'url' is no address") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("'url' must begin with http:// or https:// and a host")
+    return parts
 
 
 Kind = Literal["instruction", "chat", "preference", "prompts", "text"]

@@ -12,7 +12,7 @@ from anneal.errors import UserError
 from anneal.provenance.digests import digest_text
 from anneal.sources.lines import Row
 
-BATCH = 2_000
+BATCH = 200  # rows held at a time; each may be large
 # SQLAlchemy's own default for these is a driver that is no longer developed.
 DRIVERS = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
 

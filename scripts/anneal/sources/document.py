@@ -85,13 +85,11 @@ class Document:
             self.start, self.level = (at + 1, 1) if mark == LIST else (at, 0)
         elif self.open == [OBJECT]:
             self.array = at + 1 if mark == LIST and not self.record else None
-        elif self.open == [OBJECT, LIST] and mark == OBJECT and self._is_first(at):
-            self._wrap()
+        elif self.open == [OBJECT, LIST] and mark == OBJECT and self.array and not self.level:
+            if not self.data[self.array : at].strip():
+                self._wrap()
+            self.array = None  # only its first item tells what an array holds
         self.open.append(mark)
-
-    def _is_first(self, at: int) -> bool:
-        """Whether the object at `at` is the first item of an array that may hold records."""
-        return bool(self.array and not self.level and not self.data[self.array : at].strip())
 
     def _wrap(self) -> None:
         if self.wrapped:

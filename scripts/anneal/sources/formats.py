@@ -66,6 +66,16 @@ def sniff(path: str | Path, names: frozenset[str] = frozenset()) -> str:
     return table or f"{_text_format(head, names)}{'.' if packed else ''}{packed}"
 
 
+def is_blank(path: str | Path) -> bool:
+    """Whether a file, unpacked, holds white space alone; it is read up to the first other byte."""
+    with Path(path).open("rb") as stream:
+        packed = _named(PACKED, stream.read(16))
+    with opened(path, packed) as stream:
+        return not any(
+            block.removeprefix(BOM).strip() for block in iter(lambda: stream.read(HEAD), b"")
+        )
+
+
 @contextmanager
 def opened(path: str | Path, packed: str) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked.

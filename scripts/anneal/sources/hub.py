@@ -62,7 +62,7 @@ def _reaching(hub: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the Hub's client raises many kinds
-        what = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         raise UserError(hub, what, "check name, revision, subset and connection") from None
 
 

@@ -1,21 +1,26 @@
 """One shard of raw rows into a file of records and a file of rejects."""
 
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anneal.errors import UserError
 from anneal.progress import progress
 from anneal.provenance.files import whole_file
 from anneal.records import REJECT, record_schema
+from anneal.sources.lines import Row
 from anneal.sources.records import RecordMaker
 from anneal.sources.rows import read_rows
 from anneal.sources.values import Reject
 
 BATCH_ROWS = 5_000
-BATCH_CHARS = 32_000_000
+BATCH_BYTES = 8_000_000
+SLOT = 64
 
 
 def read_shard(settings: dict, source: dict, records: Path, rejects: Path) -> dict:
@@ -23,7 +28,7 @@ def read_shard(settings: dict, source: dict, records: Path, rejects: Path) -> di
 
     Args:
         settings: `kind`, and of the source `columns`, `query`, `subset`, `split`, `revision`,
-            `max_row_mb` and `tags`.
+            `max_row_mb` and `tags`; of an address `sha256` and `token_env` too.
         source: `Shard.as_source()`.
 
     Returns:
@@ -32,13 +37,14 @@ def read_shard(settings: dict, source: dict, records: Path, rejects: Path) -> di
     maker = record_maker(settings)
     schema = record_schema(settings["kind"])
     counts = Counter(read=0, records=0, rejected=0)
+    download = records.with_name(f".{records.name}.download")
     with (
         whole_file(records) as good_path,
         whole_file(rejects) as bad_path,
         pq.ParquetWriter(good_path, schema, compression="zstd") as good,
         pq.ParquetWriter(bad_path, REJECT, compression="zstd") as bad,
     ):
-        for kept, refused in read_batches(source, settings, maker):
+        for kept, refused in read_batches(source, settings, maker, scratch=download):
             good.write_batch(pa.RecordBatch.from_pylist(kept, schema))
             bad.write_batch(pa.RecordBatch.from_pylist(refused, REJECT))
             read = len(kept) + len(refused)
@@ -57,36 +63,64 @@ def read_batches(
     settings: dict,
     maker: RecordMaker,
     most: int = BATCH_ROWS,
-    keep: bool = True,
+    scratch: Path | None = None,
 ) -> Iterator[tuple[list[dict], list[dict]]]:
     """Records and rejects of at most `most` rows at a time, in order; nothing is read ahead.
 
     Args:
-        keep: whether files of the Hub stay on the disk when they have been read.
+        scratch: where a download lies while it is read; without one nothing that was fetched
+            stays on the disk, files of the Hub neither.
     """
-    for file, piece in _pieces(source, settings, keep):
+    for file, rows in _tables(source, settings, scratch):
         place = {"source": source["source"], "file": file}
-        for batch in progress(_batches(read_rows(piece, settings), most), f"read {file}"):
+        for batch in progress(_batches(rows, most), f"read {file}"):
             yield _sorted_out(batch, maker, place)
 
 
-def _pieces(source: dict, settings: dict, keep: bool) -> Iterator[tuple[str, dict]]:
-    """What is read, each with the name that its rows carry."""
+def _tables(
+    source: dict, settings: dict, scratch: Path | None
+) -> Iterator[tuple[str, Iterator[Row]]]:
+    """What is read: the name that its rows carry, and the rows."""
     if source["format"] == "hub":
         from anneal.sources.hub import borrow_files, fetch_files
-        from anneal.sources.shards import whole_file_piece
 
-        hub = [settings[name] for name in ("subset", "split", "revision")]
-        named = (source["file"], *hub)
-        for name, path in fetch_files(*named).items() if keep else borrow_files(*named):
-            yield name, whole_file_piece(name, path, settings)
+        named = (source["file"], *(settings[name] for name in ("subset", "split", "revision")))
+        for name, path in fetch_files(*named).items() if scratch else borrow_files(*named):
+            yield name, _fetched_rows(name, path, settings)
+    elif source["format"] == "http":
+        from anneal.sources.download import downloaded, shown
+
+        name = shown(source["file"])
+        how = settings["sha256"], settings["token_env"]
+        with _download_path(scratch) as at, downloaded(source["file"], at, *how) as path:
+            yield name, _fetched_rows(name, str(path), settings)
     elif source["format"] in ("sql", "sqlite"):
         from anneal.sources.database import shown
 
         # two queries of one database are two tables: their rows need places of their own
-        yield f"{shown(source)}[{source['source']}]", source
+        yield f"{shown(source)}[{source['source']}]", read_rows(source, settings)
     else:
-        yield source["file"], source
+        yield source["file"], read_rows(source, settings)
+
+
+def _fetched_rows(name: str, path: str, settings: dict) -> Iterator[Row]:
+    """Rows of a file that was fetched; errors call it by the name that the user knows."""
+    from anneal.sources.shards import whole_file_piece
+
+    try:
+        yield from read_rows(whole_file_piece(name, path, settings), settings)
+    except UserError as error:
+        raise UserError(error.where.replace(path, name, 1), error.what, error.do) from None
+
+
+@contextmanager
+def _download_path(scratch: Path | None) -> Iterator[Path]:
+    """Where a download may lie: the path that was given, or one in a folder that goes again."""
+    if scratch:
+        yield scratch
+        return
+    with tempfile.TemporaryDirectory(prefix="anneal-") as folder:
+        yield Path(folder) / "download"
 
 
 def _sorted_out(batch, maker: RecordMaker, place: dict) -> tuple[list[dict], list[dict]]:
@@ -103,19 +137,22 @@ def _sorted_out(batch, maker: RecordMaker, place: dict) -> tuple[list[dict], lis
 
 
 def _batches(rows: Iterable, most: int) -> Iterator[list]:
-    batch, chars = [], 0
+    """Rows in batches; only a large row may fill more than `BATCH_BYTES`, and is then alone."""
+    batch, size = [], 0
     for row in rows:
-        batch.append(row)
-        chars += _chars(row[2])
-        if len(batch) >= most or chars >= BATCH_CHARS:
+        more = _size(row[2])
+        if batch and (len(batch) == most or size + more > BATCH_BYTES):
             yield batch
-            batch, chars = [], 0
+            batch, size = [], 0
+        batch.append(row)
+        size += more
     if batch:
         yield batch
 
 
-def _chars(value) -> int:
+def _size(value) -> int:
+    """About the bytes that a value takes; one without a length of its own counts as a slot."""
     if isinstance(value, str | bytes):
-        return len(value)
+        return SLOT + len(value)
     inner = value.values() if isinstance(value, dict) else value
-    return sum(map(_chars, inner)) if isinstance(value, dict | list) else 8
+    return SLOT + (sum(map(_size, inner)) if isinstance(value, dict | list) else 0)

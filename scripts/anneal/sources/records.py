@@ -34,7 +34,7 @@ class RecordMaker:
         """
         row = dict(row)
         fields = self._pair(row) if self.kind == "preference" else self._fields(row)
-        category = self._stratum(row.pop(self.columns.get("category", "category"), None))
+        category = self._stratum(row)
         text, extra = _json(fields), _json(row | ({"source_tags": self.tags} if self.tags else {}))
         if (size := len(text) + len(extra)) > self.limit:
             raise Reject(too_large(size, self.limit))
@@ -71,14 +71,17 @@ class RecordMaker:
             column = "conversations"
         return column, row.pop(column, None)
 
-    def _stratum(self, value) -> str:
+    def _stratum(self, row: dict) -> str:
         """Null, empty and missing categories are all `none`."""
-        if value is None:
+        column = self.columns.get("category", "category")
+        value = row.pop(column, None)
+        if value is None or value != value:  # NaN
             return "none"
-        text = value.strip() if isinstance(value, str) else str(value)
-        if not isinstance(value, str) or not text:
-            self.values.converted[f"category: {'to text' if text else 'empty to none'}"] += 1
-        return text or "none"
+        if isinstance(value, str | bytes | dict | list):
+            value = self.values.text(value, column).strip()
+        if not isinstance(value, str) or not value:
+            self.values.converted[f"category: {'empty to none' if value == '' else 'to text'}"] += 1
+        return str(value) or "none"
 
 
 def _json(value) -> bytes:

@@ -10,6 +10,9 @@ from anneal.sources.formats import column_names, opened
 from anneal.sources.lines import Row, json_lines, parse, too_large
 from anneal.sources.table_text import table_text_rows
 
+# Bytes of a document that was read and may still lie in memory.
+WINDOW = 16_000_000
+
 
 def read_rows(piece: dict, settings: dict) -> Iterator[Row]:
     """Rows of one piece.
@@ -55,8 +58,11 @@ def _document_rows(file: str, stream, packed, names, limit: int) -> Iterator[Row
             unpacked.flush()
         whole = unpacked if packed else stream
         with mmap.mmap(whole.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            number = 0
+            number, forgotten = 0, 0
             for start, end in Document(file, data, names).items():
+                if start - forgotten > WINDOW:
+                    data.madvise(mmap.MADV_DONTNEED, 0, start // mmap.PAGESIZE * mmap.PAGESIZE)
+                    forgotten = start
                 raw = data[start : min(end, start + limit + 1)]
                 text = raw.strip()
                 if text:

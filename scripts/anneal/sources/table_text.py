@@ -9,6 +9,9 @@ from anneal.errors import UserError
 from anneal.sources.formats import HEAD, delimiter
 from anneal.sources.lines import BOM, Row, is_unicode, read_line, too_large
 
+# A row of so many lines is an open quote; its lines are held until its end is found.
+ROW_LINES = 100_000
+
 
 def table_text_rows(file: str, stream, names: frozenset[str], limit: int) -> Iterator[Row]:
     """Rows of a table whose first line names its columns.
@@ -72,6 +75,8 @@ class _Lines:
         self.size += size
         if self.size > self.limit:
             raise _TooLarge(too_large(self.size, self.limit))
+        if len(self.row) > ROW_LINES:
+            raise _TooLarge(f"a row of more than {ROW_LINES} lines; is a quote left open?")
         start = self.offset == 0 and len(self.row) == 1
         return (raw.removeprefix(BOM) if start else raw).decode("utf-8", "surrogateescape")
 

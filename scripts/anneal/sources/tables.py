@@ -1,5 +1,6 @@
 """Parquet and Arrow tables: pieces by row group, types against the declared schema, rows."""
 
+import glob
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,18 @@ from anneal.sources.lines import Row
 
 # What reading damaged bytes may raise; names and sizes in them are as damaged as the rest.
 DAMAGE = (pa.ArrowException, OSError, ValueError, MemoryError)
-BATCH_BYTES = 32e6
+BUFFER = 1 << 20
+# A dictionary page, where there is one, stands before the data; 0 is no place of one.
+SPANS = """
+    with columns as (
+        select row_group_id, total_compressed_size as size, least(
+            coalesce(nullif(dictionary_page_offset, 0), data_page_offset), data_page_offset
+        ) as start from parquet_metadata(?)
+    )
+    select greatest(coalesce(min(start), 0), 0), coalesce(max(start + size), 0)
+    from columns group by row_group_id order by row_group_id
+"""
+BATCH_BYTES = 8e6
 BATCH_ROWS = 2_000
 
 
@@ -35,28 +47,53 @@ def table_rows(piece: dict) -> Iterator[Row]:
         raise _damaged(piece["file"], error) from None
 
 
-def parquet_pieces(file: str, shard_mb: float) -> tuple[list[tuple[int, int]], pa.Schema]:
+def parquet_pieces(file: str, shard_mb: float) -> tuple[list[tuple], pa.Schema]:
     """Runs of row groups of about `shard_mb` each, and the file's schema.
 
     Returns:
-        cuts: (first row group, its 1-based first row) of each piece, then the end of all.
+        pieces: (first row group, the one behind the last, 1-based first row, (start, end) of the
+            bytes of their columns). What is appended to a file changes the last piece alone.
     """
     try:
         with pq.ParquetFile(file) as table:
             meta, schema = table.metadata, table.schema_arrow
-            groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
-            sizes = [(group.total_byte_size, group.num_rows) for group in groups]
+            rows = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
     except DAMAGE as error:
         raise _damaged(file, error) from None
-    packed = Path(file).stat().st_size / max(1, sum(size for size, _ in sizes))
-    cuts, row, mb = [(0, 1)], 1, 0.0
-    for i, (size, rows) in enumerate(sizes):
-        if mb >= shard_mb:
-            cuts.append((i, row))
-            mb = 0
-        row += rows
-        mb += size * packed / 1e6
-    return [*cuts, (len(groups), row)], schema
+    spans = _spans(file, len(rows))
+    pieces, first, row = [], 0, 1
+    for end in _runs([stop - start for start, stop in spans], shard_mb * 1e6):
+        run = spans[first:end] or [(0, 0)]
+        span = min(start for start, _ in run), max(stop for _, stop in run)
+        pieces.append((first, end, row, span))
+        first, row = end, row + sum(rows[first:end])
+    return pieces, schema
+
+
+def _spans(file: str, groups: int) -> list[tuple[int, int]]:
+    """Where the columns of each row group begin and end; the whole file where none can tell.
+
+    DuckDB is asked, because pyarrow ends the process at the columns of some damaged files.
+    """
+    import duckdb
+
+    try:
+        with duckdb.connect() as database:
+            found = database.execute(SPANS, [glob.escape(file)]).fetchall()
+    except duckdb.Error:
+        found = []
+    return found if len(found) == groups else [(0, Path(file).stat().st_size)] * groups
+
+
+def _runs(sizes: list[int], most: float) -> list[int]:
+    """Where runs of a size of `most` or a little more end; there is at least one."""
+    ends, run = [], 0
+    for i, size in enumerate(sizes, 1):
+        run += size
+        if run >= most:
+            ends.append(i)
+            run = 0
+    return ends if ends and ends[-1] == len(sizes) else [*ends, len(sizes)]
 
 
 def arrow_schema(file: str) -> pa.Schema:
@@ -95,7 +132,9 @@ def saved_files(folder: Path, split: str) -> list[str]:
 
 
 def _row_groups(piece: dict) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(piece["file"], page_checksum_verification=True) as table:
+    # otherwise each column of a row group is loaded whole
+    how = {"pre_buffer": False, "buffer_size": BUFFER, "page_checksum_verification": True}
+    with pq.ParquetFile(piece["file"], **how) as table:
         for i in range(piece["start"], piece["end"]):
             group = table.metadata.row_group(i)
             yield from table.iter_batches(

@@ -41,7 +41,7 @@ def kept_rows(plan: dict, counts: RowCounts) -> Iterator[list[dict]]:
         reading = {"kind": plan["kind"], **plan["reading"][shard["source"]]}
         maker = record_maker(reading)
         maker.values.converted = counts.converted
-        for records, rejects in read_batches(shard, reading, maker, BATCH_ROWS, keep=False):
+        for records, rejects in read_batches(shard, reading, maker, BATCH_ROWS):
             rows = clean_rows(records, plan["kind"], remover, plan["clean"])
             decided = selector.decide(rows)
             counts.add(shard["source"], decided, rejects)
