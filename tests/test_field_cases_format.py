@@ -90,7 +90,7 @@ TEMPLATES = {
         "<|im_end|>",
     ),
 }
-# Their spaces belong neither to the prompt nor to the answer; a right mask or a reason, no other.
+# Spaces that belong neither to the prompt nor to the answer are learned with the answer.
 HARD = {
     "spaces around the answer": (
         EACH + "{% if m.role == 'user' %}{{ bos_token + '[INST] ' + m.content + ' [/INST]' }}"
@@ -152,6 +152,9 @@ def chat(*contents: str) -> list[dict]:
     return [{"role": role, "content": text} for role, text in zip(roles, contents, strict=False)]
 
 
+REFUSED = dict.fromkeys(
+    ("no end token between turns", "a count in front"), "template_rewrites_earlier_turns"
+)
 CHATS = [
     chat("Hi", "Hello."),
     chat(" Hi ", " a padded answer ", "a\n\nb", "\nline\n"),
@@ -321,13 +324,13 @@ def test_a_tokenizer_that_loses_letters_learns_what_it_makes_of_the_answer(
 
 @pytest.mark.parametrize("shape", HARD)
 @pytest.mark.parametrize("family", [*LOSSLESS, *PREFIXING])
-def test_a_template_of_a_hard_shape_gives_a_right_mask_or_a_reason(tokenizers, family, shape):
+def test_a_template_of_a_hard_shape_gives_a_right_mask_or_its_reason(tokenizers, family, shape):
     template, end = HARD[shape]
     tokenizer = tokenizers(family, template)
     for turns in CHATS:
         made = encoded(tokenizer, {"messages": turns})
-        if made["problem"]:
-            assert made["problem"].startswith("template_")
+        if shape in REFUSED:
+            assert made["problem"] == REFUSED[shape]
             continue
         decoded = [tokenizer.backend.decode(run, False).strip() for run in runs(made)]
         assert decoded == [answer.strip() for answer in answers(turns, template, end)]

@@ -83,16 +83,7 @@ def prefixing(tmp_path_factory, request):
     return saved(without_added_bytes(backend), tmp_path_factory.mktemp("prefixing"))
 
 
-WITH_BLANK = pytest.mark.xfail(
-    strict=True, reason="a piece that is encoded by itself gets the tokenizer's blank in front"
-)
-
-
-@pytest.mark.parametrize(
-    ("prompt", "answer"),
-    [pytest.param(*SEAMS[0], marks=WITH_BLANK), *SEAMS[1:]],
-    ids=range(len(SEAMS)),
-)
+@pytest.mark.parametrize(("prompt", "answer"), SEAMS, ids=range(len(SEAMS)))
 def test_a_tokenizer_that_adds_a_blank_adds_none_at_the_seam(prefixing, prompt, answer):
     row = {"instruction": prompt, "input": "", "output": answer}
     made = encoded(prefixing, row, {**CHAT, "style": "completion"})

@@ -330,7 +330,6 @@ def test_a_row_learns_something_or_is_counted_whatever_the_cut(model, pairs, pol
         assert report["train"]["learned_share"]["rows_at_zero"] == 0
 
 
-@pytest.mark.xfail(strict=True, reason="a last part of one token learns nothing and is not counted")
 @light
 @given(st.lists(sentences, min_size=1, max_size=6), st.integers(8, 20))
 def test_every_part_of_a_text_that_is_cut_learns_something(model, stories, length):

@@ -34,6 +34,14 @@ class Tokenizer:
         return backend
 
     @cached_property
+    def continuing(self) -> Backend:
+        """The same tokenizer for a text that goes on: it puts no blank in front."""
+        settings = json.loads(self.backend.to_str())
+        settings["normalizer"] = _without_blank(settings["normalizer"])
+        settings["pre_tokenizer"] = _without_blank(settings["pre_tokenizer"])
+        return Backend.from_str(json.dumps(settings))
+
+    @cached_property
     def special(self) -> dict[str, str]:
         """Special tokens by name, as the chat template sees them."""
         values = {name: self.config.get(name) for name in NAMES}
@@ -59,3 +67,15 @@ class Tokenizer:
 
     def id(self, token: str) -> int | None:
         return self.backend.token_to_id(token)
+
+
+def _without_blank(part: dict | None) -> dict | None:
+    """A normalizer or pre-tokenizer that adds nothing to the beginning of a text."""
+    if part is None or part["type"] == "Prepend":
+        return None
+    for name in ("normalizers", "pretokenizers"):
+        if name in part:
+            inner = [kept for piece in part[name] if (kept := _without_blank(piece))]
+            return {**part, name: inner} if inner else None
+    changed = {"add_prefix_space": False, "prepend_scheme": "never"}
+    return {**part, **{name: value for name, value in changed.items() if name in part}}

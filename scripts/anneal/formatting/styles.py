@@ -119,18 +119,40 @@ class Formatter:
 
     def _span(self, turns: list[dict], i: int, text: str, render) -> tuple[int, int]:
         """Where answer `i` stands: what the template adds to the prompt that precedes it."""
-        before = render(turns[:i], add_generation_prompt=True)
+        start = self._seam(turns, i, text, render)
+        content = self._content_at(text, start, turns[i]["content"])
+        if content is None:
+            last = i == len(turns) - 1
+            what = "changes_the_response" if last else "rewrites_earlier_turns"
+            raise Problem(f"template_{what}")
+        if "tool_calls" not in turns[i]:
+            return start, self._end(text, content)
         after = text if i == len(turns) - 1 else render(turns[: i + 1])
-        if not (text.startswith(before) and text.startswith(after)):
+        return start, self._last_end(text[: _shared(text, after)], start)
+
+    def _seam(self, turns: list[dict], i: int, text: str, render) -> int:
+        """Where the prompt of answer `i` ends.
+
+        A generation prompt may open a part, such as `<think>`, that answers in the data lack.
+        """
+        prompt = render(turns[:i], add_generation_prompt=True)
+        seam = _shared(text, prompt)
+        if seam == len(prompt):
+            return seam
+        before = render(turns[:i])
+        if seam < len(before):
             raise Problem("template_rewrites_earlier_turns")
-        content = turns[i]["content"]
-        if not after.startswith(content, len(before)):
-            content = content.strip()
-        if not after.startswith(content, len(before)):
-            raise Problem("template_changes_the_response")
-        if "tool_calls" in turns[i]:
-            return len(before), self._last_end(after, len(before))
-        return len(before), self._end(after, len(before) + len(content))
+        answer = text.find(turns[i]["content"].strip(), len(before))
+        return min(seam, answer) if answer >= 0 else seam
+
+    def _content_at(self, text: str, start: int, content: str) -> int | None:
+        """Where the answer's own text ends; the template may strip it, or put a blank in front."""
+        blanks = len(text) - start - len(text[start:].lstrip())
+        for answer in (content, content.strip()):
+            for at in (start, start + blanks):
+                if text.startswith(answer, at):
+                    return at + len(answer)
+        return None
 
     def _end(self, text: str, position: int) -> int:
         """Position after the first control token that follows the response."""
@@ -149,6 +171,13 @@ class Formatter:
         if not ends:
             raise Problem("template_has_no_end_token")
         return max(ends)
+
+
+def _shared(a: str, b: str) -> int:
+    """Length of the common beginning of two texts."""
+    if a.startswith(b):
+        return len(b)
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))
 
 
 def messages(row: dict, system: str | None) -> list[dict]:

@@ -13,7 +13,7 @@ from anneal.errors import UserError
 from anneal.records import IGNORED, identity
 from anneal.tokenizer import Tokenizer
 
-CUT_AWAY = "response_cut_away"
+CUT_AWAY, NOTHING_LEFT = "response_cut_away", "part_of_one_token"
 
 
 class Encoder:
@@ -71,17 +71,11 @@ class Encoder:
         edges = {0, len(text), *(edge for span in (*spans, *literals) for edge in span)}
         ids, learned = [], []
         for start, end in pairwise(sorted(edges)):
-            ids.append(self._piece(text[start:end], (start, end) in literals))
+            backend = self.tokenizer.continuing if start else self.tokenizer.backend
+            ids.append(_piece(backend, text[start:end], (start, end) in literals))
             inside = any(a <= start and end <= b for a, b in spans)
             learned.append(np.full(len(ids[-1]), inside))
         return np.concatenate(ids), np.concatenate(learned)
-
-    def _piece(self, text: str, literal: bool) -> np.ndarray:
-        backend = self.tokenizer.backend
-        backend.encode_special_tokens = literal
-        ids = backend.encode(text, add_special_tokens=False).ids
-        backend.encode_special_tokens = False
-        return np.array(ids, dtype=np.int32)
 
     def _check(self, row: dict, ids: np.ndarray, learned: np.ndarray) -> None:
         where = f"{row['file']}:{row['line']}"
@@ -100,7 +94,7 @@ class Encoder:
         if self.truncation == "split":
             cuts = range(0, len(ids), self.max_length)
             parts = [slice(at, at + self.max_length) for at in cuts]
-            return [_made(ids[part], learned[part]) for part in parts]
+            return [_part(ids[part], learned[part]) for part in parts]
         kept = (
             slice(self.max_length) if self.truncation == "right" else self._without_beginning(ids)
         )
@@ -112,6 +106,13 @@ class Encoder:
         if self.starts_with_bos and ids[0] == self.bos:
             last[0] = 0
         return last
+
+
+def _piece(backend, text: str, literal: bool) -> np.ndarray:
+    backend.encode_special_tokens = literal
+    ids = backend.encode(text, add_special_tokens=False).ids
+    backend.encode_special_tokens = False
+    return np.array(ids, dtype=np.int32)
 
 
 def _tokens_of(encoding, start: int, end: int) -> slice | None:
@@ -145,6 +146,11 @@ def _made(ids: np.ndarray, learned: np.ndarray) -> dict:
         "supervised": int((labels != IGNORED).sum()),
         "problem": None,
     }
+
+
+def _part(ids: np.ndarray, learned: np.ndarray) -> dict:
+    """A part of a split row; its first token is only seen, so one token teaches nothing."""
+    return _made(ids, learned) if learned[1:].any() else _nothing(NOTHING_LEFT)
 
 
 def _nothing(problem: str) -> dict:
