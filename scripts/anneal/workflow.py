@@ -14,7 +14,7 @@ from anneal.errors import UserError
 from anneal.provenance.code import code_digest
 from anneal.provenance.digests import canonical, digest_bytes, digest_folder, digest_value
 from anneal.provenance.files import write_json
-from anneal.provenance.manifests import is_current
+from anneal.provenance.manifests import is_current, step_key
 from anneal.sources.shards import ELSEWHERE, DigestCache, plan_shards, without_text
 
 REPORTING = Path(__file__).resolve().parent / "reporting"
@@ -33,7 +33,7 @@ class Steps:
     """
 
     def __init__(self, config: Config, main: bool = True):
-        self.config = config
+        self.config, self.steps = config, {}
         self.cache = DigestCache(Path("results") / config.project / ".digests.json")
         self.answers = {} if main else json.loads(os.environ.get(ANSWERS, "{}"))
         self.shards = {name: self._plan(name) for name in config.datasets}
@@ -44,7 +44,10 @@ class Steps:
 
     def text(self, name: str, wildcards) -> str:
         """Canonical JSON of a step; equal text means that nothing has to run again."""
-        return canonical(self.step(name, dict(wildcards)))
+        return self._known(name, wildcards)[0]
+
+    def is_current(self, name: str, wildcards, manifest: str) -> bool:
+        return is_current(manifest, self._known(name, wildcards)[1])
 
     def step(self, name: str, wildcards: dict) -> dict:
         """Settings, code digest and source digests of one step."""
@@ -52,8 +55,14 @@ class Steps:
         modules = [method_module(settings["method"])] if name == "train_run" else []
         return {"settings": settings, "code": code_digest(name, *modules), "sources": sources}
 
-    def is_current(self, name: str, wildcards, manifest: str) -> bool:
-        return is_current(manifest, SimpleNamespace(**self.step(name, dict(wildcards))))
+    def _known(self, name: str, wildcards) -> tuple[str, str]:
+        """Text and key of a step. All shards share them, but where they are read."""
+        wanted = dict(wildcards)
+        named = tuple(v for k, v in sorted(wanted.items()) if k != "shard" or name == "read_shard")
+        if (name, named) not in self.steps:
+            step = self.step(name, wanted)
+            self.steps[name, named] = canonical(step), step_key(SimpleNamespace(**step))
+        return self.steps[name, named]
 
     def raw_file(self, wildcards) -> list[str]:
         """The file a shard is read from; what lies elsewhere is no file."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import orjson
+
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
@@ -46,7 +48,7 @@ def write_json(path: str | Path, value) -> None:
 
 
 def read_json(path: str | Path):
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    return orjson.loads(Path(path).read_bytes())
 
 
 def _sync(path: Path) -> None:

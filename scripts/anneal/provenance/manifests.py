@@ -62,10 +62,10 @@ def input_digest(path: str | Path) -> str:
     return digest_bytes(path)
 
 
-def is_current(path: str | Path, step) -> bool:
-    """Whether an existing manifest was written for exactly this step; absent counts as current."""
+def is_current(path: str | Path, key: str) -> bool:
+    """Whether an existing manifest was written for the step of this key; absent is current."""
     try:
-        return read_json(path)["key"] == step_key(step)
+        return read_json(path)["key"] == key
     except FileNotFoundError:
         return True
     except (ValueError, KeyError, TypeError):
