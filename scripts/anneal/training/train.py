@@ -16,6 +16,7 @@ from anneal.training.checkpoints import MarkComplete, last_complete
 from anneal.training.curves import WriteCurves, read_curves
 from anneal.training.job import Job
 from anneal.training.save import save_model
+from anneal.training.tuning import weights
 from anneal.training.verify import samples, verify_saved
 
 
@@ -45,6 +46,7 @@ def train(job: Job, folder: Path) -> dict:
         "train_seconds": round(seconds, 1),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "threads": torch.get_num_threads(),
+        **weights(trainer.model),
         **_tokens_per_second(job, trainer.state.global_step - resumed_step, seconds),
         **verified,
     }
