@@ -46,7 +46,7 @@ rule train:
 
 rule evaluate:
     input:
-        expand(COMPARISON, run=ASKED_RUNS),
+        expand(COMPARISON, tuned=COMPARED),
 
 
 rule report:

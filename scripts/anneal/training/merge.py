@@ -8,9 +8,20 @@ from peft import PeftConfig
 
 from anneal.config.tuning import MERGEABLE
 from anneal.errors import UserError
+from anneal.training.card import write_card
 from anneal.training.models import load_model, load_tokenizer, put_adapter, trained_on_nf4
 
 TOLERANCE = 1e-3
+
+
+def make_model(model: dict, origins: list[Path], folder: Path) -> None:
+    """Write the model of one run and its card; `origins` are the run's and its splits' manifests.
+
+    Raises:
+        UserError: the adapter is no change of weights, or the merged model gives other logits.
+    """
+    merge_run(origins[0].parent / "model", folder)
+    write_card(folder, model["made_of"], origins, "The adapter is merged into the weights.")
 
 
 def merge_run(run: Path, folder: Path) -> None:
