@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from peft import PeftModel
+from peft import LoraConfig, PeftModel, get_peft_model
 from pyarrow import RecordBatch
 from test_training import ROWS, row, sequence, settings, train
 from tiny import make_model, make_tokenizer
@@ -137,6 +137,39 @@ def test_a_resumed_run_ends_with_the_same_bytes(runs, tiny_model, tmp_path, kind
         assert (tmp_path / "run" / "model" / name).read_bytes() == wanted
 
 
+@pytest.fixture(scope="module")
+def experts(tiny_model, tmp_path_factory) -> tuple:
+    """Two random LoRA adapters on one base."""
+    folders = [tmp_path_factory.mktemp("expert") for _ in range(2)]
+    for seed, folder in enumerate(folders):
+        torch.manual_seed(seed)
+        config = LoraConfig(
+            r=2, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM"
+        )
+        get_peft_model(load_model(tiny_model), config).save_pretrained(folder)
+    return tuple(folders)
+
+
+def test_a_classifier_learns_to_mix_adapters_resumes_and_reloads(experts, tiny_model, tmp_path):
+    given = settings(max_steps=8, logging_steps=2)
+    given["tuning"] = tuning("xlora", adapters=["first", "second"])
+    data = write_splits(tmp_path / "splits")
+    job = Job(given, tiny_model, data, tmp_path / "c", adapters=experts)
+    facts = train_job(job, tmp_path / "run")
+    trained = {n for n, p in job.model.named_parameters() if p.requires_grad}
+    assert trained and all("classifier" in name for name in trained)
+    assert facts["trained_weights"] == 32 * 2 + 2
+    loaded, live = logits(load_model(tmp_path / "run" / "model")), logits(job.model)
+    assert torch.allclose(loaded, live, atol=1e-6)
+    rows = [r for r in read_curves(tmp_path / "run" / "metrics.jsonl") if "eval_loss" in r]
+    assert rows[-1]["eval_loss"] < rows[0]["eval_loss"]
+    (tmp_path / "c" / "checkpoint-8" / COMPLETE).unlink()
+    again = Job(given, tiny_model, data, tmp_path / "c", adapters=experts)
+    assert train_job(again, tmp_path / "again")["resumed_step"] == 6
+    name = "model/adapter_model.safetensors"
+    assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+
+
 @pytest.mark.parametrize("kind", ["lora", "prompt", "prefix"])
 def test_the_loss_behind_virtual_tokens_is_that_of_a_plain_forward_pass(tiny_model, kind):
     model = fresh(tiny_model, kind).eval()
@@ -184,5 +217,5 @@ def test_a_tokenizer_with_more_tokens_than_the_model_has_rows_is_refused(tiny_mo
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.add_tokens([f"<{n}>" for n in range(200)])
     tokenizer.save_pretrained(folder)
-    with pytest.raises(UserError, match=r"60\d tokens, the model 512 embedding rows"):
+    with pytest.raises(UserError, match=r"576 tokens, the model 512 embedding rows"):
         load_model(folder)

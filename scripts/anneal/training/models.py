@@ -14,7 +14,7 @@ from transformers import (
 from anneal.errors import UserError
 from anneal.provenance.files import read_json
 from anneal.tokenizer import Tokenizer
-from anneal.training import bottleneck  # noqa: F401  registers the adapter with PEFT
+from anneal.training import bottleneck, mixture  # noqa: F401  what they tell PEFT
 from anneal.training.virtual import generate_rightly
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -7,13 +7,13 @@ from peft import (
     LoraConfig,
     PrefixTuningConfig,
     PromptTuningConfig,
-    XLoraConfig,
     get_peft_model,
     prepare_model_for_kbit_training,
 )
 
 from anneal.errors import UserError
 from anneal.training.bottleneck import MLP, BottleneckConfig
+from anneal.training.mixture import mixture
 from anneal.training.virtual import generate_rightly
 
 TASKS = {"causal": "CAUSAL_LM", "score": "SEQ_CLS"}
@@ -43,7 +43,7 @@ def tuned(
         # our gradient checkpointing is not reentrant, so PEFT need not prepare the model for it
         model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     if kind == "xlora":
-        config = _mixture(model, adapters)
+        config = mixture(model, adapters, TASKS[head])
     elif kind in CONFIGS:
         config = CONFIGS[kind](tuning, TASKS[head])
     else:
@@ -92,16 +92,6 @@ def _vocabulary(model, train_all: bool, new_tokens: tuple[int, ...]) -> dict:
     if new_tokens:
         return {"trainable_token_indices": {name: list(new_tokens) for name in names}}
     return {}
-
-
-def _mixture(model, adapters: tuple[Path, ...]) -> XLoraConfig:
-    """X-LoRA (Buehler 2024, arXiv:2402.07148): only the classifier that mixes is trained."""
-    model.config.use_cache = False
-    return XLoraConfig(
-        task_type=TASKS["causal"],
-        hidden_size=model.config.get_text_config().hidden_size,
-        adapters={str(n): str(folder) for n, folder in enumerate(adapters)},
-    )
 
 
 def _bottleneck(tuning: dict, task: str) -> BottleneckConfig:
