@@ -48,7 +48,7 @@ rule train:
 
 rule evaluate:
     input:
-        expand(COMPARISON, run=ASKED_RUNS),
+        expand(COMPARISON, tuned=COMPARED),
 
 
 rule report:

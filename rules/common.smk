@@ -32,24 +32,23 @@ SAMPLE = f"{DATA}/sample.parquet"
 SPLITS = f"{TOKENS}/splits/manifest.json"
 RUN = f"{RESULTS}/runs/{{run}}/manifest.json"
 SCORES = f"{RESULTS}/evaluation/{{dataset}}/{{scored}}"
-COMPARISON = f"{RESULTS}/evaluation/comparisons/{{run}}.json"
+COMPARISON = f"{RESULTS}/evaluation/comparisons/{{tuned}}.json"
 REPORT = f"{RESULTS}/report/report.html"
 STREAMED = [name for name, dataset in CONFIG.datasets.items() if dataset.stream]
 STORED = [name for name in CONFIG.datasets if name not in STREAMED]
+COMPARED = CONFIG.compared()
 
 
 def one_of(names):
     """A pattern for a wildcard that stands for one of these names."""
     return "|".join(map(re.escape, names)) or "none"
 
-# A reward model scores answers and gives none: it has nothing to be benchmarked by.
-ASKED_RUNS = [name for name, run in CONFIG.runs.items() if run.method != "reward"]
-
 
 wildcard_constraints:
     dataset=one_of(CONFIG.datasets),
     model=one_of(CONFIG.models),
     run=one_of(CONFIG.runs),
+    tuned=one_of(COMPARED),
     scored=one_of([*CONFIG.models, *CONFIG.runs]),
     shard=r"[A-Za-z0-9_.-]+-\d{5}",
 
@@ -83,7 +82,17 @@ def every_shard(pattern):
 
 def model_origins(wildcards):
     """The artifacts that a model is made of; none for a model from elsewhere."""
-    return [RUN.format(run=run) for run in CONFIG.models[wildcards.model].runs()]
+    model = CONFIG.models[wildcards.model]
+    if model.scratch:
+        clean = f"{DATA}/clean/{{shard}}.parquet"
+        shards = STEPS.shards[model.scratch.dataset]
+        return expand([LEDGER], dataset=model.scratch.dataset) + expand(
+            clean, dataset=model.scratch.dataset, shard=[shard.name for shard in shards]
+        )
+    runs = [CONFIG.runs[name] for name in model.runs()]
+    return expand(RUN, run=model.runs()) + [
+        SPLITS.format(dataset=run.dataset, model=run.model) for run in runs
+    ]
 
 
 def run_of(wildcards):
@@ -104,6 +113,11 @@ def run_reward(wildcards):
     return RUN.format(run=reward) if reward else []
 
 
+def run_adapters(wildcards):
+    """The runs whose adapters tuning `xlora` mixes."""
+    return expand(RUN, run=run_of(wildcards).tuning.adapters)
+
+
 def scored_model(wildcards):
     """A base model and a run share one rule: both are scored in exactly the same way."""
     if wildcards.scored in CONFIG.runs:
@@ -118,11 +132,11 @@ def other_heldouts(wildcards):
 
 
 def scores(kind, of):
-    """`results.json` or `samples.jsonl` of a run, or of its base."""
+    """`results.json` or `samples.jsonl` of a run or model, or of its base."""
 
     def path(wildcards):
-        run = CONFIG.runs[wildcards.run]
-        scored = run.model if of == "base" else wildcards.run
+        run = COMPARED[wildcards.tuned]
+        scored = run.model if of == "base" else wildcards.tuned
         return f"{SCORES}/{kind}".format(dataset=run.dataset, scored=scored)
 
     return path

@@ -28,15 +28,15 @@ rule benchmark:
 rule compare_run:
     input:
         base=scores("results.json", "base"),
-        tuned=scores("results.json", "run"),
+        tuned=scores("results.json", "tuned"),
         base_samples=scores("samples.jsonl", "base"),
-        tuned_samples=scores("samples.jsonl", "run"),
+        tuned_samples=scores("samples.jsonl", "tuned"),
         current=current("compare_run", COMPARISON.replace(".json", ".manifest.json")),
     output:
         comparison=COMPARISON,
         manifest=COMPARISON.replace(".json", ".manifest.json"),
     log:
-        f"{LOGS}/compare_run/{{run}}.log",
+        f"{LOGS}/compare_run/{{tuned}}.log",
     conda:
         "../envs/data.yaml"
     params:

@@ -4,7 +4,7 @@ rule write_report:
         samples=expand(SAMPLE, dataset=STREAMED),
         splits=datasets_of_runs(SPLITS),
         runs=expand(RUN, run=CONFIG.runs),
-        comparisons=expand(COMPARISON, run=ASKED_RUNS),
+        comparisons=expand(COMPARISON, tuned=COMPARED),
         current=current("write_report", REPORT.replace("report.html", "manifest.json")),
     output:
         html=REPORT,

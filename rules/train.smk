@@ -4,6 +4,7 @@ rule train_run:
         base=run_base,
         splits=run_splits,
         reward=run_reward,
+        adapters=run_adapters,
         current=current("train_run", RUN),
     output:
         RUN,
@@ -22,5 +23,5 @@ rule train_run:
     shell:
         "python scripts/train_run.py --step {params.step:q} --log {log:q}"
         " --base {input.base:q} --splits {input.splits:q} --checkpoints {params.checkpoints:q}"
-        " {params.reward}"
+        " {params.reward} --adapters {input.adapters:q}"
         " --tracker {resources.tracker} --threads {threads} --manifest {output:q}"

@@ -13,13 +13,14 @@ from anneal.training.fetch import fetch
 
 
 def main(arguments) -> None:
-    model = arguments.step.settings["model"]
+    settings, model = arguments.step.settings, arguments.step.settings["model"]
     os.environ["HF_HUB_OFFLINE"] = "0" if model["hub"] else "1"
     folder = arguments.manifest.parent
     with whole_folder(folder) as partial:
-        fetch(model, partial, arguments.step.settings["styles"], arguments.origins)
+        given = (settings["styles"], settings["maker"], arguments.origins)
+        facts = fetch(model, partial, *given)
     inputs = {f"origin-{n}": path for n, path in enumerate(arguments.origins)}
-    write_manifest(arguments.manifest, arguments.step, inputs, [folder])
+    write_manifest(arguments.manifest, arguments.step, inputs, [folder], **facts)
 
 
 if __name__ == "__main__":

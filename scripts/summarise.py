@@ -18,7 +18,11 @@ def main(arguments) -> None:
     for name, dataset in document["datasets"].items():
         console.print(_data_line(name, dataset))
     for name, run in document["runs"].items():
-        console.print(_scores(name, run))
+        facts = run["manifest"]["facts"]
+        spent = f"{facts['steps']} steps in {facts['train_seconds']:.0f} s"
+        console.print(_scores(f"{name}: {spent}", run["comparison"]))
+    for name, model in document["models"].items():
+        console.print(_scores(f"{name}: made of {', '.join(model['runs'])}", model["comparison"]))
     console.print(f"Report: {arguments.report.with_suffix('.html')}")
 
 
@@ -32,13 +36,11 @@ def _data_line(name: str, dataset: dict) -> str:
     return f"Data {name}: {counts}; {rows}"
 
 
-def _scores(name: str, run: dict) -> Table:
-    facts = run["manifest"]["facts"]
-    title = f"{name}: {facts['steps']} steps in {facts['train_seconds']:.0f} s"
+def _scores(title: str, rows: list[dict]) -> Table:
     table = Table(title=title, title_justify="left")
     for heading in ("benchmark", "base", "tuned", "difference", "verdict"):
         table.add_column(heading, justify="left" if heading == "benchmark" else "right")
-    for row in run["comparison"]:
+    for row in rows:
         table.add_row(*_cells(row))
     return table
 

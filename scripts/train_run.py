@@ -28,6 +28,7 @@ def main(arguments) -> None:
     step, folder = arguments.step, arguments.manifest.parent
     inputs = {"base": arguments.base, "splits": arguments.splits}
     inputs |= {"reward": arguments.reward} if arguments.reward else {}
+    inputs |= {f"adapter-{n}": path for n, path in enumerate(arguments.adapters)}
     digests = {name: input_digest(path) for name, path in inputs.items()}
     precision = usable_precision(step.settings["training"])
     fingerprint = digest_value([step_key(step), digests, precision])[:16]
@@ -38,6 +39,7 @@ def main(arguments) -> None:
         arguments.checkpoints / fingerprint,
         arguments.tracker,
         arguments.reward.parent / "model" if arguments.reward else None,
+        tuple(path.parent / "model" for path in arguments.adapters),
     )
     facts = train(job, folder)
     write_manifest(arguments.manifest, step, inputs, [folder], fingerprint=fingerprint, **facts)
@@ -54,6 +56,8 @@ if __name__ == "__main__":
     for name in ("base", "splits", "checkpoints", "manifest"):
         arguments.add_argument(f"--{name}", type=Path, required=True)
     arguments.add_argument("--reward", type=Path, help="manifest of the reward model's run")
+    more = {"type": Path, "nargs": "*", "default": []}
+    arguments.add_argument("--adapters", **more, help="manifests of the runs that xlora mixes")
     arguments.add_argument("--tracker", default="none", help="where curves go besides our own")
     arguments.add_argument("--threads", type=int, default=2)
     cli.run(main, arguments.parse_args())

@@ -13,6 +13,7 @@ from anneal.training.fetch import fetch
 
 
 def given(**model) -> dict:
+    """A model's section of the configuration."""
     keys = ("path", "package", "gguf", "hub", "revision", "chat_template")
     return dict.fromkeys(keys) | {"special_tokens": {}, "add_tokens": []} | model
 

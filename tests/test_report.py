@@ -15,10 +15,12 @@ HOSTILE = "</svg></pre><script>alert('x')</script> \"quoted\" & <img src=https:/
 SECTIONS = ["summary", "data", "tokens", "learning", "benchmarks", "cost", "provenance"]
 FIGURES = ["fig-funnel-notes", "fig-lengths-tuned-1", "fig-loss-tuned-1", "fig-scores-tuned-1"]
 SPLIT_ROWS = {"train": 1000, "eval": 100, "test": 114}
+FIGURES += ["fig-scores-both"]
 LENGTHS = {"counts": [0, 3, 5, 0], "edges": [0.0, 16.0, 32.0, 48.0, 64.0]}
 FACTS = {
     **{"steps": 2, "resumed_step": 0, "train_seconds": 75.0, "tokens_per_second": 1234.5},
     **{"threads": 2, "peak_memory_mb": 2048, "logit_difference": 0.0},
+    **{"weights": 2000, "trained_weights": 500},
 }
 
 
@@ -146,6 +148,13 @@ def run() -> dict:
     }
 
 
+def made() -> dict:
+    """A model that is made of the run."""
+    shared = {key: run()[key] for key in ("dataset", "model", "answers")}
+    rows = [compared("skill", (0.2, 0.7), "better")]
+    return {**shared, "comparison": rows, "runs": ["tuned-1"], "manifest": manifest()}
+
+
 @pytest.fixture
 def document() -> dict:
     source = {"path": "notes.jsonl"}
@@ -162,6 +171,7 @@ def document() -> dict:
         "config": config,
         "datasets": {"notes": dataset()},
         "runs": {"tuned-1": run()},
+        "models": {"both": made()},
     }
 
 
@@ -227,6 +237,18 @@ def test_a_forgotten_task_stands_out(document):
     assert "FORGOTTEN" not in render(document)
 
 
+def test_a_model_made_of_runs_has_rows_of_its_own(document):
+    rows = next(r for name, r in Page(render(document)).rows.items() if "before and after" in name)
+    at = next(n for n, row in enumerate(rows) if row[0].startswith("both"))
+    assert "model made of tuned-1" in rows[at][0]
+    assert rows[at + 1][:2] == ["skill", "better"]
+
+
+def test_the_number_of_trained_weights_is_shown(document):
+    rows = next(r for name, r in Page(render(document)).rows.items() if name == "Training runs")
+    assert rows[1][3].split() == ["500", "(25.0", "%)"]
+
+
 def test_learned_and_masked_text_is_told_apart(document):
     html = render(document)
     learned = re.findall(r'<span class="learned">(.*?)&lt;/svg', html, re.DOTALL)
@@ -244,7 +266,7 @@ def test_a_project_without_runs_or_benchmarks(document):
     document["runs"]["tuned-1"]["comparison"] = []
     document["runs"]["tuned-1"]["answers"] = []
     assert "No benchmark is configured" in render(document)
-    document["runs"] = {}
+    document["runs"] = document["models"] = {}
     assert [name for name in Page(render(document)).ids if name in SECTIONS] == SECTIONS
 
 

@@ -53,6 +53,7 @@ class Steps:
         """Settings, code digest and source digests of one step."""
         settings, sources = getattr(self, f"_{name}")(**wildcards)
         modules = [method_module(settings["method"])] if name == "train_run" else []
+        modules += [settings["maker"]] if settings.get("maker") else []
         return {"settings": settings, "code": code_digest(name, *modules), "sources": sources}
 
     def _known(self, name: str, wildcards) -> tuple[str, str]:
@@ -108,16 +109,26 @@ class Steps:
         return shards
 
     def _fetch_model(self, model: str):
-        settings = self.config.models[model].model_dump()
+        section = self.config.models[model]
+        settings = {**section.model_dump(), "made_of": self._made_of(section)}
         users = [run.dataset for run in self.config.runs.values() if run.model == model]
         styles = sorted({self.config.datasets[name].format.style for name in users})
-        return {"model": settings, "styles": styles}, self._model_sources(settings)
+        found = {"model": settings, "styles": styles, "maker": section.maker()}
+        return found, self._model_sources(settings)
+
+    def _made_of(self, model) -> dict[str, dict]:
+        """Dataset and base of each run that a model is made of."""
+        runs = {name: self.config.runs[name] for name in model.runs()}
+        return {
+            name: {"dataset": run.dataset, "base": self.config.models[run.model].hub or run.model}
+            for name, run in runs.items()
+        }
 
     def _model_sources(self, model: dict) -> dict:
         from anneal.training.fetch import source_folder
 
         files = {"chat_template": model["chat_template"]} if model["chat_template"] else {}
-        if not model["hub"]:
+        if model["path"] or model["package"]:
             folder = source_folder(model)
             files |= {p.name: p for p in sorted(folder.glob(model["gguf"] or "*")) if p.is_file()}
         return {name: self._digest(Path(path)) for name, path in files.items()}
@@ -222,7 +233,7 @@ class Steps:
         folder = Path(self.config.evaluate.include)
         return {folder.as_posix(): digest_folder(folder)} if folder.is_dir() else {}
 
-    def _compare_run(self, run: str):
+    def _compare_run(self, tuned: str):
         section = self.config.evaluate
         tasks = {name: {"forgetting": task.forgetting} for name, task in section.tasks.items()}
         return {**section.model_dump(include={"max_drop", "on_forgetting"}), "tasks": tasks}, {}
@@ -233,7 +244,9 @@ class Steps:
         )
         template = REPORTING / "report.html.j2"
         sources = {template.name: digest_bytes(template)}
-        return {"project": self.config.project, "config": config}, sources
+        made = [n for n in self.config.compared() if n in self.config.models]
+        made = {name: self.config.models[name].runs() for name in made}
+        return {"project": self.config.project, "config": config, "made": made}, sources
 
 
 def use_this_python() -> None:

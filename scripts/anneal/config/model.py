@@ -1,6 +1,6 @@
 """Section `models`: where the models come from that runs start with."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -8,6 +8,14 @@ from anneal.config.base import Name, Section, Share
 
 SpecialToken = Literal["bos_token", "eos_token", "pad_token", "unk_token"]
 ORIGINS = ("path", "package", "hub", "run", "combine", "scratch")
+Scalar = Annotated[int | float | bool | str, Field(union_mode="left_to_right")]
+
+# What makes a model that is not found ready: one module each, so that each has its own code digest.
+MAKERS = {
+    "run": "anneal.training.merge",
+    "combine": "anneal.training.combine",
+    "scratch": "anneal.training.scratch",
+}
 
 
 class Combine(Section):
@@ -16,8 +24,9 @@ class Combine(Section):
     runs: dict[Name, float] = Field(min_length=1, description="Weight of each run's adapter.")
     kind: Literal["linear", "ties", "dare_linear", "dare_ties"] = Field(
         "linear",
-        description="`linear`: weighted sum; `ties`: signs elected, the rest trimmed (Yadav 2023); "
-        "`dare_*`: parts dropped at random and rescaled (Yu 2024).",
+        description="Of the changes that the adapters make to a weight matrix: `linear`: weighted "
+        "sum; `ties`: small ones trimmed, signs elected (Yadav 2023); `dare_*`: some dropped at "
+        "random, the rest rescaled (Yu 2024).",
     )
     density: Share = Field(0.5, gt=0, description="Share of values that ties and dare keep.")
     seed: int = Field(17, ge=0, description="Seed of what dare drops.")
@@ -30,7 +39,7 @@ class Scratch(Section):
     architecture: str = Field(
         "llama", description="Model type as transformers names it, e.g. `llama` or `gpt2`."
     )
-    config: dict[str, int | float | bool | str] = Field(
+    config: dict[str, Scalar] = Field(
         default_factory=dict,
         description="Values of the architecture's configuration, e.g. `hidden_size: 576`.",
     )
@@ -79,6 +88,10 @@ class Model(Section):
         if self.package and not self.gguf:
             raise ValueError("'package' needs the file's name in 'gguf'")
         return self
+
+    def maker(self) -> str | None:
+        """The module that makes this model; None if it only has to be fetched."""
+        return next((MAKERS[name] for name in MAKERS if getattr(self, name)), None)
 
     def runs(self) -> list[str]:
         """Runs whose results this model is made of."""

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from anneal.config.alignment import Online, Preference
 from anneal.config.base import Name, Section, Share
-from anneal.config.tuning import Tuning
+from anneal.config.tuning import VIRTUAL, Tuning
 
 Method = Literal[
     *("pretrain", "continue", "sft", "dpo", "kto", "orpo", "reward", "ppo", "grpo", "rloo")
@@ -131,6 +131,20 @@ class Run(Section):
         given = self.online.reward_model or self.online.reward_pattern
         if self.method in ONLINE and not given:
             raise ValueError(f"method '{self.method}' needs online.reward_model or reward_pattern")
+        return self
+
+    @model_validator(mode="after")
+    def _tuning_fits_the_method(self):
+        kind, training = self.tuning.kind, self.training
+        if self.method == "pretrain" and kind != "full":
+            raise ValueError("method 'pretrain' trains all weights: set tuning.kind to 'full'")
+        if kind in (*VIRTUAL, "xlora") and self.method not in ("sft", "continue"):
+            raise ValueError(f"tuning '{kind}' goes with methods sft and continue only")
+        if kind in ("prefix", "xlora") and training.gradient_checkpointing:
+            raise ValueError(
+                f"tuning '{kind}' cannot recompute activations: set "
+                "training.gradient_checkpointing to false"
+            )
         return self
 
     def reward_model(self) -> str | None:

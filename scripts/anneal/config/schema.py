@@ -8,6 +8,7 @@ from anneal.config.base import Name, Section
 from anneal.config.dataset import Dataset
 from anneal.config.evaluate import Evaluate
 from anneal.config.explain import explain
+from anneal.config.fit import check_model, check_tuning
 from anneal.config.model import Model
 from anneal.config.run import KINDS, ONLINE, Run
 from anneal.config.yaml_text import read_yaml
@@ -38,11 +39,15 @@ class Config(Section):
                 self._known(f"runs.{name}.online", "runs", run.online.reward_model)
                 if self.runs[run.online.reward_model].method != "reward":
                     raise ValueError(f"runs.{name}: reward_model must name a run of method reward")
+            for adapter in run.tuning.adapters:
+                self._known(f"runs.{name}.tuning.adapters", "runs", adapter)
+            check_tuning(self, name)
         for name, model in self.models.items():
             for run in model.runs():
                 self._known(f"models.{name}", "runs", run)
             if model.scratch:
                 self._known(f"models.{name}.scratch", "datasets", model.scratch.dataset)
+            check_model(self, name)
         for name, task in self.evaluate.tasks.items():
             if task.heldout:
                 self._known(f"evaluate.tasks.{name}.heldout", "datasets", task.heldout)
@@ -51,6 +56,18 @@ class Config(Section):
         for name in self.models:
             self._no_circle(name, ())
         return self
+
+    def compared(self) -> dict[str, Run]:
+        """What is benchmarked against a base, each with a run that says against which, and on what.
+
+        Runs, except for reward models, which give no answers; and models made of runs that no
+        run starts from. A combined model is asked as the first of its runs is.
+        """
+        runs = {name: run for name, run in self.runs.items() if run.method != "reward"}
+        bases = {run.model for run in self.runs.values()}
+        made = {name: model.runs() for name, model in self.models.items() if name not in bases}
+        models = {name: runs[of[0]] for name, of in made.items() if of and of[0] in runs}
+        return runs | models
 
     def _known(self, where: str, section: str, wanted: str) -> None:
         if wanted not in getattr(self, section):

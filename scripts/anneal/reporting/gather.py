@@ -19,11 +19,13 @@ def gather(settings: dict, results: Path) -> dict:
     """The report's document.
 
     Args:
-        settings: `project` and the resolved `config`.
+        settings: `project`, the resolved `config`, and `made`: the runs of the models that are
+            made of runs and benchmarked.
         results: folder of the project's artifacts.
 
     Returns:
-        `project`, `config`, `datasets` by name, `runs` by name.
+        `project`, `config`, `datasets` by name, `runs` by name, and by name the `models`
+        made of runs.
     """
     config = settings["config"]
     return {
@@ -31,6 +33,10 @@ def gather(settings: dict, results: Path) -> dict:
         "config": config,
         "datasets": {name: _dataset(name, config, results) for name in config["datasets"]},
         "runs": {name: _run(name, run, results) for name, run in config["runs"].items()},
+        "models": {
+            name: _model(name, {run: config["runs"][run] for run in of}, results)
+            for name, of in settings["made"].items()
+        },
     }
 
 
@@ -87,9 +93,7 @@ def _run(name: str, run: dict, results: Path) -> dict:
     tokens = results / "tokens" / run["dataset"] / run["model"]
     folder = results / "runs" / name
     base = results / "models" / run["model"]
-    comparison = results / "evaluation" / "comparisons" / f"{name}.json"
     asked = run["method"] != "reward"
-    scores = results / "evaluation" / run["dataset"]
     streamed = _run_facts(results, name).get("stream")
     facts = read_json(tokens / "splits" / "manifest.json")["facts"]
     return {
@@ -102,9 +106,28 @@ def _run(name: str, run: dict, results: Path) -> dict:
         "masks": mask_samples(tokens / "splits" / ("first" if streamed else "train"), base),
         "curves": _lines(folder / "metrics.jsonl"),
         "samples": read_json(folder / "samples.json"),
-        "comparison": read_json(comparison) if asked else [],
-        "answers": _changed_answers(scores, run["model"], name) if asked else [],
+        **(_compared(name, run, results) if asked else {"comparison": [], "answers": []}),
         "manifest": read_json(folder / "manifest.json"),
+    }
+
+
+def _model(name: str, runs: dict[str, dict], results: Path) -> dict:
+    first = next(iter(runs.values()))
+    return {
+        "dataset": first["dataset"],
+        "model": first["model"],
+        "runs": list(runs),
+        **_compared(name, first, results),
+        "manifest": read_json(results / "models" / name / "manifest.json"),
+    }
+
+
+def _compared(name: str, run: dict, results: Path) -> dict:
+    """What is asked of a run or model is decided by dataset and base of a run."""
+    folder = results / "evaluation"
+    return {
+        "comparison": read_json(folder / "comparisons" / f"{name}.json"),
+        "answers": _changed_answers(folder / run["dataset"], run["model"], name),
     }
 
 

@@ -29,6 +29,7 @@ def render(document: dict) -> str:
         config=config,
         datasets=[_dataset(name, data) for name, data in document["datasets"].items()],
         runs=[_run(name, run, config) for name, run in document["runs"].items()],
+        models=[_model(name, model) for name, model in document["models"].items()],
     )
 
 
@@ -86,12 +87,8 @@ def _funnel_bars(total: dict, rules: dict, splits: dict) -> Iterator[dict]:
 def _run(name: str, run: dict, config: dict) -> dict:
     tokenize = config["datasets"][run["dataset"]]["tokenize"]
     return {
-        **{key: run[key] for key in ("dataset", "model", "method", "answers", "samples")},
-        "name": name,
-        "rows": run["comparison"],
-        "counts": _verdicts(run["comparison"]),
-        "groups": _groups(run["comparison"]),
-        "scores": _scores_figure(name, run["comparison"]),
+        **{key: run[key] for key in ("method", "samples")},
+        **_compared(name, run),
         "packing": tokenize["packing"],
         "max_length": tokenize["max_length"],
         "splits": [_split(s, run["tokens"][s], tokenize["max_length"]) for s in SPLITS],
@@ -102,6 +99,23 @@ def _run(name: str, run: dict, config: dict) -> dict:
         "facts": run["manifest"]["facts"],
         "manifest": run["manifest"],
         "settings": _settings(name, run, config),
+    }
+
+
+def _model(name: str, model: dict) -> dict:
+    return {**_compared(name, model), "runs": model["runs"], "manifest": model["manifest"]}
+
+
+def _compared(name: str, tuned: dict) -> dict:
+    """The scores of a run, or of a model made of runs, beside those of its base."""
+    rows = tuned["comparison"]
+    return {
+        **{key: tuned[key] for key in ("dataset", "model", "answers")},
+        "name": name,
+        "rows": rows,
+        "counts": _verdicts(rows),
+        "groups": _groups(rows),
+        "scores": _scores_figure(name, rows),
     }
 
 

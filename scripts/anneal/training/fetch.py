@@ -1,5 +1,6 @@
 """A base model as a local safetensors folder, whatever it comes from."""
 
+import importlib
 import importlib.util
 import shutil
 from pathlib import Path
@@ -27,18 +28,26 @@ def source_folder(model: dict) -> Path:
     return folder
 
 
-def fetch(model: dict, folder: Path, styles: list[str], origins: list[Path]) -> None:
+def fetch(
+    model: dict,
+    folder: Path,
+    styles: list[str],
+    maker: str | None = None,
+    origins: list[Path] = (),
+) -> dict:
     """Fill `folder` with safetensors weights, config, tokenizer and chat template.
 
     Args:
         model: the model's section of the configuration.
         styles: formats of the datasets that are written for it.
-        origins: manifests of the artifacts that the model is made of.
-    """
-    if model["run"]:
-        from anneal.training.merge import merge_run
+        maker: the module that makes a model that is not found ready.
+        origins: the artifacts that such a model is made of.
 
-        merge_run(origins[0].parent / "model", folder)
+    Returns:
+        facts for the manifest: ids of `added_tokens`.
+    """
+    if maker:
+        importlib.import_module(maker).make_model(model, origins, folder)
     elif model["hub"]:
         _from_hub(model, folder)
     elif model["gguf"]:
@@ -47,11 +56,13 @@ def fetch(model: dict, folder: Path, styles: list[str], origins: list[Path]) -> 
         _from_folder(source_folder(model), folder)
     if model["chat_template"]:
         shutil.copyfile(model["chat_template"], folder / "chat_template.jinja")
+    added = []
     if model["special_tokens"] or model["add_tokens"]:
         from anneal.training.vocabulary import extend_vocabulary
 
-        extend_vocabulary(folder, model["special_tokens"], model["add_tokens"])
+        added = extend_vocabulary(folder, model["special_tokens"], model["add_tokens"])
     _check(folder, styles)
+    return {"added_tokens": added}
 
 
 def _from_hub(model: dict, folder: Path) -> None:

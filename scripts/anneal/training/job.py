@@ -6,6 +6,7 @@ from pathlib import Path
 
 import datasets
 
+from anneal.provenance.files import read_json
 from anneal.training.data import load_split, load_stream
 from anneal.training.models import load_model, load_tokenizer
 from anneal.training.tuning import tuned
@@ -17,7 +18,7 @@ class Job:
 
     `base` and `splits` are the folders of the model it starts from and of the tokenized splits;
     `checkpoints` keeps the training state between attempts; `reward` is the folder of the reward
-    model, for methods that have one.
+    model, for methods that have one; `adapters` are those that tuning `xlora` mixes.
     """
 
     settings: dict
@@ -26,6 +27,7 @@ class Job:
     checkpoints: Path
     tracker: str = "none"
     reward: Path | None = None
+    adapters: tuple[Path, ...] = ()
 
     @cached_property
     def training(self) -> dict:
@@ -53,7 +55,15 @@ class Job:
     def model(self):
         """The model that is trained: a causal one, or one that scores for method `reward`."""
         head = "score" if self.settings["method"] == "reward" else "causal"
-        return tuned(self.load_base(head), self.settings["tuning"], head)
+        given = (self.settings["tuning"], head, self.new_tokens, self.adapters)
+        return tuned(self.load_base(head), *given)
+
+    @cached_property
+    def new_tokens(self) -> tuple[int, ...]:
+        """Ids that were added to the base's vocabulary, as its manifest says."""
+        manifest = self.base / "manifest.json"
+        facts = read_json(manifest)["facts"] if manifest.is_file() else {}
+        return tuple(facts.get("added_tokens", ()))
 
     @cached_property
     def streamed(self) -> bool:

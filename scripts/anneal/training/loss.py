@@ -4,6 +4,7 @@ import torch
 from torch.nn import functional
 
 from anneal.records import IGNORED
+from anneal.training.virtual import virtual_places
 
 
 def token_losses(model, batch: dict) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -19,8 +20,10 @@ def token_losses(model, batch: dict) -> tuple[torch.Tensor, torch.Tensor, torch.
     targets = batch["labels"][:, 1:]
     kept = (targets != IGNORED).any(0).nonzero().squeeze(1)
     targets = targets[:, kept]
-    inputs = {name: batch[name] for name in ("input_ids", "position_ids")}
-    logits = model(**inputs, use_cache=False, logits_to_keep=kept).logits.float()
+    before = virtual_places(model)
+    # rows behind virtual tokens are not packed, and PEFT counts their positions itself
+    inputs = {name: batch[name] for name in ("input_ids", "position_ids")[: 1 if before else 2]}
+    logits = model(**inputs, use_cache=False, logits_to_keep=kept + before).logits.float()
     losses = functional.cross_entropy(
         logits.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none"
     )

@@ -11,6 +11,12 @@ from transformers import (
     BitsAndBytesConfig,
 )
 
+from anneal.errors import UserError
+from anneal.provenance.files import read_json
+from anneal.tokenizer import Tokenizer
+from anneal.training import bottleneck, mixture  # noqa: F401  what they tell PEFT
+from anneal.training.virtual import generate_rightly
+
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SAFE = {"local_files_only": True, "trust_remote_code": False}
 HEADS = {"causal": AutoModelForCausalLM, "score": AutoModelForSequenceClassification}
@@ -27,17 +33,22 @@ def load_model(
 
     Args:
         head: `causal`, a language model; `score`, one number for a sequence.
-        quantized: hold the weights in 4-bit NF4, doubly quantised (Dettmers 2023, QLoRA).
+        quantized: hold the weights in 4-bit NF4, doubly quantised (Dettmers 2023, QLoRA); the
+            adapter of a finished `qlora` run gets such a base unasked.
+
+    Raises:
+        UserError: the tokenizer has tokens that the model has no embedding for.
     """
     folder = Path(folder)
     if (folder / "adapter_config.json").is_file():
-        base = PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
-        base = load_model(base, precision, attention, head, quantized)
-        return PeftModel.from_pretrained(base, str(folder))
+        config = PeftConfig.from_pretrained(str(folder))
+        quantized = quantized or trained_on_nf4(folder)
+        base = load_model(config.base_model_name_or_path, precision, attention, head, quantized)
+        return put_adapter(base, folder)
     more = {"num_labels": 1} if head == "score" else {}
     if quantized:
         more["quantization_config"] = nf4(precision)
-    return HEADS[head].from_pretrained(
+    model = HEADS[head].from_pretrained(
         str(folder),
         dtype=DTYPES[precision],
         attn_implementation=attention,
@@ -45,6 +56,37 @@ def load_model(
         **more,
         **SAFE,
     )
+    check_vocabulary(folder, model)
+    return model
+
+
+def put_adapter(base, folder: Path):
+    """A saved adapter on its base, ready to answer."""
+    check_vocabulary(folder, base)
+    base.config.use_cache = base.config.use_cache and not _is_mixture(folder)
+    return generate_rightly(PeftModel.from_pretrained(base, str(folder)))
+
+
+def trained_on_nf4(adapter: Path) -> bool:
+    """Whether the run that an adapter is the result of had its base in 4 bits."""
+    manifest = adapter.parent / "manifest.json"
+    return manifest.is_file() and read_json(manifest)["settings"]["tuning"]["kind"] == "qlora"
+
+
+def check_vocabulary(folder: Path, model) -> None:
+    """Raises UserError if the folder's tokenizer knows ids for which the model has no row."""
+    if not (folder / "tokenizer.json").is_file():
+        return
+    tokens = max(Tokenizer(folder).backend.get_vocab().values(), default=-1) + 1
+    rows = model.get_input_embeddings().weight.shape[0]
+    if tokens > rows:
+        what = f"the tokenizer has {tokens} tokens, the model {rows} embedding rows"
+        raise UserError(str(folder), what, "put back the tokenizer that the model was saved with")
+
+
+def _is_mixture(folder: Path) -> bool:
+    """X-LoRA reads all hidden states of a text, so it refuses a cache."""
+    return read_json(folder / "adapter_config.json")["peft_type"] == "XLORA"
 
 
 def nf4(precision: str) -> BitsAndBytesConfig:

@@ -12,7 +12,8 @@ from anneal.training.data import prompt_and_answer
 def save_model(model, tokenizer, rows, folder: Path) -> None:
     """Write weights, tokenizer, template and generation settings; equal models, equal bytes."""
     stop = align_stop_token(tokenizer, rows)
-    model.save_pretrained(folder, safe_serialization=True)
+    own = {"selected_adapters": ["default"]} if hasattr(model, "peft_config") else {}
+    model.save_pretrained(folder, safe_serialization=True, **own)
     tokenizer.save_pretrained(folder)
     _sort_lists(folder / "adapter_config.json")
     if not model.can_generate():

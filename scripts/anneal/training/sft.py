@@ -1,5 +1,6 @@
 """Learning from text: `sft` from responses, `pretrain` and `continue` from every token."""
 
+from peft import load_peft_weights, set_peft_model_state_dict
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments
 
@@ -16,6 +17,14 @@ class SftTrainer(Trainer):
         losses, learned, _ = token_losses(model, inputs)
         tokens = learned.sum() if num_items_in_batch is None else num_items_in_batch
         return losses.sum() / tokens
+
+    def _load_from_checkpoint(self, resume_from_checkpoint, model=None):
+        """Virtual tokens too, which PEFT would load for inference only."""
+        if getattr(self.model, "active_peft_config", None) and model is None:
+            weights = load_peft_weights(resume_from_checkpoint, device=str(self.args.device))
+            set_peft_model_state_dict(self.model, weights)
+        else:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def evaluate(self, *_, **__) -> dict[str, float]:
         batches = DataLoader(

@@ -23,7 +23,11 @@ class MeasureSpeed(TrainerCallback):
         self.points: list[dict] = []
 
     def on_train_begin(self, args, state, control, **_):
-        self.last = state.global_step, time.monotonic()
+        self.began = time.monotonic()
+        self.last = state.global_step, self.began
+
+    def on_train_end(self, args, state, control, **_):
+        self.seconds = time.monotonic() - self.began
 
     def on_log(self, args, state, control, logs=None, **_):
         if "loss" not in (logs or {}) or state.global_step == self.last[0]:
@@ -36,11 +40,12 @@ class MeasureSpeed(TrainerCallback):
         self.last = now
 
     def facts(self) -> dict:
-        """The mean rate, weighted by time, and at most a hundred of the points."""
+        """Seconds of training, the mean rate, and at most a hundred of the points."""
         every = max(1, len(self.points) // 100)
         times = sum(1 / point["tokens_per_second"] for point in self.points if point["step"])
         mean = round(len(self.points) / times, 1) if times else 0.0
-        return {"tokens_per_second": mean, "speed": self.points[::every]}
+        rates = {"tokens_per_second": mean, "speed": self.points[::every]}
+        return {"train_seconds": round(self.seconds, 1), **rates}
 
 
 def peak_memory_mb() -> int:

@@ -19,6 +19,7 @@ from anneal.training.job import Job
 from anneal.training.save import save_model
 from anneal.training.speed import MeasureSpeed, peak_memory_mb
 from anneal.training.stopping import StopOnSignal
+from anneal.training.tuning import weights
 from anneal.training.verify import samples, verify_saved
 
 
@@ -53,6 +54,7 @@ def train(job: Job, folder: Path) -> dict:
         "precision": job.training["precision"],
         "peak_memory_mb": peak_memory_mb(),
         "threads": torch.get_num_threads(),
+        **weights(trainer.model),
         **tried,
         **speed.facts(),
         **write_run(job, trainer.model, folder),

@@ -48,6 +48,8 @@ def check_tensors(folder) -> None:
         raise UserError(str(folder), "no .safetensors weights were saved", do)
     for file in files:
         with safe_open(file, framework="pt") as tensors:
+            if not tensors.keys():
+                raise UserError(str(file), "no tensor was saved", "train again")
             for name in tensors.keys():  # noqa: SIM118
                 tensor = tensors.get_tensor(name)
                 if tensor.numel() == 0 or not tensor.isfinite().all() or not tensor.any():

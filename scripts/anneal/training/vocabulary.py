@@ -8,8 +8,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from anneal.training.models import SAFE
 
 
-def extend_vocabulary(folder: Path, special: dict[str, str], words: list[str]) -> int:
-    """Add tokens to the model in a folder, in place; returns how many were new.
+def extend_vocabulary(folder: Path, special: dict[str, str], words: list[str]) -> list[int]:
+    """Add tokens to the model in a folder, in place; returns the ids of those that were new.
 
     New rows start at the mean of the old ones, on the input side and, where it is not tied, on the
     output side: a new token begins as likely as an average one (Hewitt 2021,
@@ -28,7 +28,7 @@ def extend_vocabulary(folder: Path, special: dict[str, str], words: list[str]) -
         for file in folder.glob("*.safetensors*"):
             file.unlink()
         model.save_pretrained(folder, safe_serialization=True)
-    return added
+    return list(range(len(tokenizer) - added, len(tokenizer)))
 
 
 @torch.no_grad()
