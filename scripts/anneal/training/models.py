@@ -33,11 +33,12 @@ def load_model(
     if (folder / "adapter_config.json").is_file():
         base = PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
         base = load_model(base, precision, attention, head, quantized)
-        return PeftModel.from_pretrained(base, str(folder))
+        model = PeftModel.from_pretrained(base, str(folder))
+        return _scoring(model, folder) if head == "score" else model
     more = {"num_labels": 1} if head == "score" else {}
     if quantized:
         more["quantization_config"] = nf4(precision)
-    return HEADS[head].from_pretrained(
+    model = HEADS[head].from_pretrained(
         str(folder),
         dtype=DTYPES[precision],
         attn_implementation=attention,
@@ -45,6 +46,13 @@ def load_model(
         **more,
         **SAFE,
     )
+    return _scoring(model, folder) if head == "score" else model
+
+
+def _scoring(model, folder: Path):
+    """The model with the pad token of its folder, by which it finds the token that it scores."""
+    model.config.pad_token_id = load_tokenizer(folder).pad_token_id
+    return model
 
 
 def nf4(precision: str) -> BitsAndBytesConfig:

@@ -46,6 +46,7 @@ def train(job: Job, folder: Path) -> dict:
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "threads": torch.get_num_threads(),
         **_tokens_per_second(job, trainer.state.global_step - resumed_step, seconds),
+        **getattr(trainer, "facts", {}),
         **verified,
     }
 
