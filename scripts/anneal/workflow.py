@@ -82,7 +82,7 @@ class Steps:
         from anneal.training.fetch import source_folder
 
         files = {"chat_template": model["chat_template"]} if model["chat_template"] else {}
-        if not model["hub"]:
+        if model["path"] or model["package"]:
             folder = source_folder(model)
             files |= {p.name: p for p in sorted(folder.glob(model["gguf"] or "*")) if p.is_file()}
         return {name: self._digest(Path(path)) for name, path in files.items()}

@@ -55,6 +55,7 @@ def scores(model, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     Returns:
         (rows,), float32.
     """
+    ids, mask = ids.to(model.device), mask.to(model.device)
     classifier = model.get_base_model() if isinstance(model, PeftModel) else model
     hidden = classifier.base_model(input_ids=ids, attention_mask=mask, use_cache=False)
     last = mask.sum(1) - 1
