@@ -105,6 +105,13 @@ def test_anchors_and_merges_work(tmp_path):
     assert config.runs["more"].dataset == "d"
 
 
+def test_a_reward_model_is_no_model_to_start_from(tmp_path):
+    base = BASE.replace("  d:\n", "  d:\n    kind: preference\n")
+    base = base.replace("runs:", "  judged: {run: r}\nruns:")
+    message = refused(tmp_path, "    method: reward\n", base)
+    assert "models.judged: 'r' scores answers and writes none" in message
+
+
 def test_every_key_is_documented():
     undocumented = [
         f"{model.__name__}.{name}"

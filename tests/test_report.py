@@ -262,6 +262,27 @@ def test_a_leading_newline_of_a_text_is_kept(document):
     assert "<pre>\n\nfirst line is empty</pre>" in render(document)
 
 
+def test_pairs_are_shown_with_both_answers_and_their_rewards(document):
+    run = document["runs"]["tuned-1"]
+    run["method"] = "reward"
+    run["masks"][0].append({"text": "no", "learned": False, "rejected": True})
+    run["curves"] = [
+        {"step": 0, "eval_loss": 0.7, "eval_reward_margin": 0.0, "eval_reward_accuracy": 0.25},
+        {"step": 1, "loss": 0.6, "reward_margin": 0.2},
+        {"step": 2, "eval_loss": 0.5, "eval_reward_margin": 0.5, "eval_reward_accuracy": 0.75},
+    ]
+    run["comparison"] = run["answers"] = []
+    html = render(document)
+    page = Page(html)
+    assert '<span class="rejected">no</span>' in html
+    assert "0.500 per pair between step" in html
+    assert "fig-reward-tuned-1" in page.pictures
+    rows = next(r for name, r in page.rows.items() if name.startswith("Evaluations"))
+    assert rows[-1] == ["2", "0.5000", "0.5000", "75.0\u202f%"]
+    assert html.count("A reward model gives no answers to be scored.") == 2
+    assert "Rows are packed" not in html
+
+
 def test_a_project_without_runs_or_benchmarks(document):
     document["runs"]["tuned-1"]["comparison"] = []
     document["runs"]["tuned-1"]["answers"] = []

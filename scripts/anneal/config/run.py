@@ -12,11 +12,13 @@ Method = Literal[
     *("pretrain", "continue", "sft", "dpo", "kto", "orpo", "reward", "ppo", "grpo", "rloo")
 ]
 
+PAIRED = ("dpo", "kto", "orpo", "reward")
+
 # What each method learns from.
 KINDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("pretrain", "continue"), ("text",)),
     "sft": ("instruction", "chat", "text"),
-    **dict.fromkeys(("dpo", "kto", "orpo", "reward"), ("preference",)),
+    **dict.fromkeys(PAIRED, ("preference",)),
     **dict.fromkeys(("ppo", "grpo", "rloo"), ("prompts",)),
 }
 ONLINE = ("ppo", "grpo", "rloo")
@@ -147,6 +149,15 @@ class Run(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _can_learn_from_pairs(self):
+        if self.method == "kto" and self.training.per_device_train_batch_size < 2:
+            what = "its KL is estimated from other answers of the micro-batch"
+            raise ValueError(f"method 'kto' needs per_device_train_batch_size of 2 or more: {what}")
+        if self.method == "reward" and self.tuning.kind == "prompt":
+            raise ValueError("method 'reward' cannot tell padding behind the tokens of 'prompt'")
+        return self
+
     def reward_model(self) -> str | None:
         """The run that scores this run's answers."""
         return self.online.reward_model if self.method in ONLINE else None
@@ -157,6 +168,8 @@ class Run(Section):
         named |= {"preference"} if self.method in ("dpo", "kto", "orpo") else set()
         named |= {"online"} if self.method in ONLINE else set()
         settings = self.model_dump(include=named)
+        if self.method in PAIRED and "dropout" not in self.tuning.model_fields_set:
+            settings["tuning"]["dropout"] = 0.0
         if settings["training"]["learning_rate"] is None:
             rate = RATES[self.method][self.tuning.kind == "full"]
             settings["training"]["learning_rate"] = rate

@@ -45,6 +45,8 @@ class Config(Section):
         for name, model in self.models.items():
             for run in model.runs():
                 self._known(f"models.{name}", "runs", run)
+                if self.runs[run].method == "reward":
+                    raise ValueError(f"models.{name}: '{run}' scores answers and writes none")
             if model.scratch:
                 self._known(f"models.{name}.scratch", "datasets", model.scratch.dataset)
             check_model(self, name)

@@ -26,7 +26,11 @@ class Tuning(Section):
     )
     r: int = Field(16, ge=1, description="Rank of the LoRA matrices.")
     alpha: int = Field(32, ge=1, description="LoRA scaling numerator: the update is alpha / r.")
-    dropout: Share = Field(0.05, description="Dropout before the LoRA matrices.")
+    dropout: Share = Field(
+        0.05,
+        description="Dropout before the LoRA matrices. Unset, `dpo`, `kto`, `orpo` and `reward` "
+        "train without any dropout, so that answers are compared without noise.",
+    )
     target_modules: str | list[str] = Field(
         "all-linear",
         description="Modules with an adapter; `all-linear` leaves out only the head. Read by the "

@@ -11,6 +11,7 @@ from anneal.records import IGNORED
 from anneal.tokenizer import Tokenizer
 
 MASKS = 3
+SHOWN = 200
 CHANGED = 6
 REVIEWED = 3
 
@@ -134,11 +135,19 @@ def _compared(name: str, run: dict, results: Path) -> dict:
 def mask_samples(folder: Path, base: Path) -> list[list[dict]]:
     """The first training sequences as runs of text: `text`, and whether it is `learned`.
 
-    At most 200 tokens each, so that a person reads them.
+    At most 200 tokens each, so that a person reads them. A pair ends with its rejected answer.
     """
     decode = Tokenizer(base).backend.decode
     rows = read_arrow_dataset(folder).slice(0, MASKS).to_pylist()
-    return [_pieces(*(part[:200] for part in _ids_and_labels(row)), decode) for row in rows]
+    return [_mask_sample(row, decode) for row in rows]
+
+
+def _mask_sample(row: dict, decode) -> list[dict]:
+    sample = _pieces(*(part[:SHOWN] for part in _ids_and_labels(row)), decode)
+    if "rejected_ids" in row:
+        text = decode(row["rejected_ids"][:SHOWN], skip_special_tokens=False)
+        sample.append({"text": text, "learned": False, "rejected": True})
+    return sample
 
 
 def _ids_and_labels(row: dict) -> tuple[list[int], list[int]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from anneal.config.run import PAIRED
 from anneal.reporting import charts
 from anneal.reporting.wording import FILTERS, number, plain, text_parts
 from anneal.splitting.assign import SPLITS
@@ -89,13 +90,15 @@ def _run(name: str, run: dict, config: dict) -> dict:
     return {
         **{key: run[key] for key in ("method", "samples")},
         **_compared(name, run),
-        "packing": tokenize["packing"],
+        "pairs": run["method"] in PAIRED,
+        "packing": tokenize["packing"] and run["method"] not in PAIRED,
         "max_length": tokenize["max_length"],
         "splits": [_split(s, run["tokens"][s], tokenize["max_length"]) for s in SPLITS],
         "lengths": _lengths_figure(name, run["tokens"]["train"]["lengths"]),
         "masks": [[_mask(piece) for piece in sample] for sample in run["masks"]],
         "evaluations": [row for row in run["curves"] if "eval_loss" in row],
-        "curves": _curve_figures(name, run["curves"]),
+        "curves": _curve_figures(name, run["curves"], _unit(run["method"])),
+        "unit": _unit(run["method"]),
         "facts": run["manifest"]["facts"],
         "manifest": run["manifest"],
         "settings": _settings(name, run, config),
@@ -169,19 +172,28 @@ def _lengths_figure(name: str, lengths: dict) -> Markup:
 
 
 def _mask(piece: dict) -> dict:
-    kind = "learned" if piece["learned"] else "masked"
+    kind = "learned" if piece["learned"] else "rejected" if "rejected" in piece else "masked"
     return {"kind": kind, "parts": text_parts(piece["text"])}
 
 
-def _curve_figures(name: str, rows: list[dict]) -> dict[str, Markup]:
+def _unit(method: str) -> str:
+    """What the loss of a method is measured in."""
+    return "per pair" if method in PAIRED else "nats per token"
+
+
+def _curve_figures(name: str, rows: list[dict], unit: str) -> dict[str, Markup]:
+    """Figures by kind; there is a `reward` where rewards were logged."""
     loss = [_line(rows, "loss", "second"), _line(rows, "eval_loss", "first")]
+    margin = [_line(rows, "reward_margin", "second"), _line(rows, "eval_reward_margin", "first")]
     rate, norm = _line(rows, "learning_rate", "muted"), _line(rows, "grad_norm", "muted")
     last = max([row["step"] for row in rows] + [1])
     wanted = {
-        "loss": ("Loss (nats per token)", loss, False),
+        "loss": (f"Loss ({unit})", loss, False),
         "rate": ("Learning rate", [rate], True),
         "gradient": ("Gradient norm", [norm], True),
     }
+    if any("eval_reward_margin" in row for row in rows):
+        wanted["reward"] = ("Reward margin", margin, False)
     return {
         key: Markup(
             charts.curves_chart(f"fig-{key}-{name}", title, lines, last, _ends(lines), narrow)

@@ -7,7 +7,10 @@ from anneal.tokenizing.encode import Encoder
 
 
 def encode_pairs(encoder: Encoder, rows: list[dict]) -> list[dict]:
-    """Rows of `records.PAIR_TOKENS`, one for each text; a pair that does not fit says why."""
+    """Rows of `records.PAIR_TOKENS`, one for each text; a pair that does not fit says why.
+
+    `length` and `supervised` are those of the longer of the two sequences.
+    """
     chosen = encoder.whole(rows)
     rejected = encoder.whole([{**row, **(row["rejected"] or {})} for row in rows])
     pairs = zip(rows, chosen, rejected, strict=True)
@@ -18,13 +21,14 @@ def _pair(row: dict, chosen: tuple | None, rejected: tuple | None, max_length: i
     if chosen is None or rejected is None:
         return _nothing(row["problem"])
     (prompt, good), (same, bad) = _cut(*chosen), _cut(*rejected)
-    length = len(prompt) + max(len(good), len(bad))
+    longer = max(len(good), len(bad))
+    length = len(prompt) + longer
     if not np.array_equal(prompt, same):
         return _nothing("prompts_of_the_pair_differ")
     if length > max_length:
         return _nothing("too_long")
     ids = {"prompt_ids": prompt, "chosen_ids": good, "rejected_ids": bad}
-    return {**ids, "length": length, "supervised": len(good) + len(bad), "problem": None}
+    return {**ids, "length": length, "supervised": longer, "problem": None}
 
 
 def _cut(ids: np.ndarray, learned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

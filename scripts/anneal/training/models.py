@@ -44,7 +44,8 @@ def load_model(
         config = PeftConfig.from_pretrained(str(folder))
         quantized = quantized or trained_on_nf4(folder)
         base = load_model(config.base_model_name_or_path, precision, attention, head, quantized)
-        return put_adapter(base, folder)
+        model = put_adapter(base, folder)
+        return _scoring(model, folder) if head == "score" else model
     more = {"num_labels": 1} if head == "score" else {}
     if quantized:
         more["quantization_config"] = nf4(precision)
@@ -57,6 +58,12 @@ def load_model(
         **SAFE,
     )
     check_vocabulary(folder, model)
+    return _scoring(model, folder) if head == "score" else model
+
+
+def _scoring(model, folder: Path):
+    """The model with the pad token of its folder, by which it finds the token that it scores."""
+    model.config.pad_token_id = load_tokenizer(folder).pad_token_id
     return model
 
 

@@ -57,6 +57,7 @@ def train(job: Job, folder: Path) -> dict:
         **weights(trainer.model),
         **tried,
         **speed.facts(),
+        **getattr(trainer, "facts", {}),
         **write_run(job, trainer.model, folder),
         **({"stream": read_json(job.notes / "counts.json")} if job.streamed else {}),
     }
