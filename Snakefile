@@ -14,6 +14,7 @@ include: "rules/clean.smk"
 include: "rules/format.smk"
 include: "rules/tokenize.smk"
 include: "rules/split.smk"
+include: "rules/search.smk"
 include: "rules/train.smk"
 include: "rules/evaluate.smk"
 include: "rules/report.smk"
@@ -22,6 +23,7 @@ include: "rules/report.smk"
 localrules:
     all,
     data,
+    search,
     train,
     evaluate,
     report,
@@ -37,6 +39,12 @@ rule data:
     input:
         [SPLITS.format(dataset=r.dataset, model=r.model) for r in CONFIG.runs.values()],
         expand(LEDGER, dataset=CONFIG.datasets),
+
+
+rule search:
+    input:
+        expand(BEST, study=CONFIG.search),
+        expand(f"{SEARCH}/range_test.json", study=CONFIG.search),
 
 
 rule train:

@@ -30,6 +30,8 @@ LEDGER = f"{DATA}/ledger.parquet"
 HELDOUT = f"{DATA}/heldout.jsonl"
 SPLITS = f"{TOKENS}/splits/manifest.json"
 RUN = f"{RESULTS}/runs/{{run}}/manifest.json"
+SEARCH = f"{RESULTS}/search/{{study}}"
+BEST = f"{SEARCH}/best.json"
 SCORES = f"{RESULTS}/evaluation/{{dataset}}/{{scored}}"
 COMPARISON = f"{RESULTS}/evaluation/comparisons/{{run}}.json"
 REPORT = f"{RESULTS}/report/report.html"
@@ -42,6 +44,8 @@ wildcard_constraints:
     dataset="|".join(map(re.escape, CONFIG.datasets)),
     model="|".join(map(re.escape, CONFIG.models)),
     run="|".join(map(re.escape, CONFIG.runs)) or "none",
+    study="|".join(map(re.escape, CONFIG.search)) or "none",
+    worker=r"\d+",
     scored="|".join(map(re.escape, [*CONFIG.models, *CONFIG.runs])),
     shard=r"[A-Za-z0-9_.-]+-\d{5}",
 
@@ -94,6 +98,30 @@ def run_reward(wildcards):
     """The run of the reward model, for methods that have one."""
     reward = run_of(wildcards).reward_model()
     return RUN.format(run=reward) if reward else []
+
+
+def run_best(wildcards):
+    """The result of the study whose values the run takes."""
+    study = run_of(wildcards).best_of
+    return BEST.format(study=study) if study else []
+
+
+def study_run(wildcards):
+    return CONFIG.runs[CONFIG.search[wildcards.study].run]
+
+
+def study_base(wildcards):
+    return MODEL.format(model=study_run(wildcards).model)
+
+
+def study_splits(wildcards):
+    run = study_run(wildcards)
+    return SPLITS.format(dataset=run.dataset, model=run.model)
+
+
+def study_workers(wildcards):
+    workers = range(CONFIG.search[wildcards.study].workers)
+    return expand(f"{SEARCH}/workers/{{worker}}.json", worker=workers, study=wildcards.study)
 
 
 def scored_model(wildcards):

@@ -19,7 +19,7 @@ def arguments(job: Job) -> dict:
         "save_strategy": "steps",
         "bf16": training["precision"] == "bf16",
         "fp16": training["precision"] == "fp16",
-        "report_to": job.tracker,
+        "report_to": "none",
         "remove_unused_columns": False,
         "dataloader_num_workers": 0,
         "logging_first_step": True,

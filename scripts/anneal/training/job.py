@@ -17,7 +17,7 @@ class Job:
 
     `base` and `splits` are the folders of the model it starts from and of the tokenized splits;
     `checkpoints` keeps the training state between attempts; `reward` is the folder of the reward
-    model, for methods that have one.
+    model, for methods that have one; `trackers` that of the run's trackers.
     """
 
     settings: dict
@@ -26,6 +26,7 @@ class Job:
     checkpoints: Path
     tracker: str = "none"
     reward: Path | None = None
+    trackers: Path | None = None
 
     @cached_property
     def training(self) -> dict:

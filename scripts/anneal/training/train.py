@@ -16,6 +16,7 @@ from anneal.training.checkpoints import MarkComplete, last_complete
 from anneal.training.curves import WriteCurves, read_curves
 from anneal.training.job import Job
 from anneal.training.save import save_model
+from anneal.training.trackers import Track
 from anneal.training.verify import samples, verify_saved
 
 
@@ -30,7 +31,10 @@ def train(job: Job, folder: Path) -> dict:
     resume = last_complete(job.checkpoints)
     resumed_step = int(resume.name.rpartition("-")[2]) if resume else 0
     trainer.add_callback(MarkComplete())
-    trainer.add_callback(WriteCurves(job.checkpoints / "metrics.jsonl", resumed_step))
+    curves = job.checkpoints / "metrics.jsonl"
+    trainer.add_callback(WriteCurves(curves, resumed_step))
+    if job.tracker != "none":
+        trainer.add_callback(Track(job.tracker, job.trackers, job.settings, curves))
     if not resume:
         trainer.evaluate()
     started = time.monotonic()
