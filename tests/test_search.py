@@ -188,7 +188,7 @@ def test_a_study_is_reproducible_with_one_worker(job, tmp_path):
 
 
 def test_a_killed_worker_goes_on_and_ends_with_the_same_result(job, tmp_path):
-    settings = study_settings(max_steps=12, eval_steps=6)
+    settings = study_settings(max_steps=20, eval_steps=10)
     folder = start_and_kill(job, settings, tmp_path)
     states = [t.state for t in load_study(folder).get_trials()]
     assert states[-1] == STATES.RUNNING
@@ -218,8 +218,10 @@ def start_and_kill(job, settings, tmp_path):
 
 
 def second_runs(studies) -> bool:
-    journals = list(studies.glob("*/journal.log"))
-    return bool(journals) and '"trial_id":1,"user_attr":{"worker"' in journals[0].read_text()
+    """Whether the second trial is under way, and no lock is held."""
+    journals = [path.read_text() for path in studies.glob("*/journal.log")]
+    begun = any('"trial_id":1,"user_attr":{"worker"' in text for text in journals)
+    return begun and not list(studies.glob("*/*.lock"))
 
 
 def test_a_hopeless_trial_is_pruned_at_a_rung(job, tmp_path):
@@ -287,6 +289,15 @@ def test_a_journal_cut_off_in_its_last_line_is_mended(tmp_path):
         journal.write('{"op_code":4,"wor')
     work(tmp_path, settings | {"trials": 4}, 0)
     assert len(table(tmp_path, settings | {"trials": 4})["trials"]) == 4
+
+
+@pytest.mark.slow
+def test_the_lock_of_a_killed_worker_holds_nobody_up_for_ever(tmp_path):
+    (tmp_path / "take.lock").touch()
+    (tmp_path / "journal.log.lock").touch()
+    settings = study_settings(trials=1)
+    work(tmp_path, settings, 0)
+    assert len(table(tmp_path, settings)["trials"]) == 1
 
 
 def test_a_study_that_is_not_at_its_end_has_no_result(tmp_path):

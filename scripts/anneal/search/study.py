@@ -6,13 +6,14 @@ fails it, and puts its values at the head of the queue.
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import optuna
 from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
-from optuna.storages.journal._file import get_lock_file
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import TrialState
 
 from anneal.search.settings import values_of
@@ -26,11 +27,10 @@ ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 def open_study(folder: Path, settings: dict) -> optuna.Study:
     """The study in `folder`/journal.log, created if it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
-    journal = folder / "journal.log"
-    _mend(journal)
+    _mend(folder / "journal.log")
     median = optuna.pruners.MedianPruner()
     return optuna.create_study(
-        storage=JournalStorage(JournalFileBackend(str(journal))),
+        storage=_storage(folder),
         study_name=folder.name,
         load_if_exists=True,
         pruner=median if settings["pruner"] == "median" else optuna.pruners.NopPruner(),
@@ -39,8 +39,7 @@ def open_study(folder: Path, settings: dict) -> optuna.Study:
 
 def load_study(folder: Path) -> optuna.Study:
     """The study in `folder`/journal.log, to be read."""
-    storage = JournalStorage(JournalFileBackend(str(folder / "journal.log")))
-    return optuna.load_study(study_name=folder.name, storage=storage)
+    return optuna.load_study(study_name=folder.name, storage=_storage(folder))
 
 
 def take_trial(
@@ -51,7 +50,7 @@ def take_trial(
     What a trial tries depends on the study's seed, on how many trials were taken before, and on
     the results that are there: with one worker a study is reproducible, also after a kill.
     """
-    with get_lock_file(JournalFileSymlinkLock(str(folder / "take"))):
+    with _locked(folder / "take"):
         _revive(study, worker, workers)
         taken = study.get_trials(deepcopy=False, states=TAKEN)
         if len(taken) >= settings["trials"]:
@@ -81,7 +80,8 @@ def _revive(study: optuna.Study, worker: int, workers: int) -> None:
         owner = trial.user_attrs.get("worker")
         if owner is None or owner % workers == worker:
             study.tell(trial.number, state=TrialState.FAIL)
-            study.enqueue_trial({} if owner is None else trial.params)
+            fixed = trial.system_attrs.get("fixed_params", {})
+            study.enqueue_trial(fixed if owner is None else trial.params)
 
 
 def _own_values(settings: dict) -> dict:
@@ -91,8 +91,24 @@ def _own_values(settings: dict) -> dict:
     return values if fit else {}
 
 
+def _storage(folder: Path) -> JournalStorage:
+    journal = str(folder / "journal.log")
+    return JournalStorage(JournalFileBackend(journal, JournalFileOpenLock(journal)))
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time; the lock of a killed one is taken from it after 30 seconds."""
+    lock = JournalFileOpenLock(str(path))
+    lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def _mend(journal: Path) -> None:
     """Cut off a last line that a full disk or a lost node left half-written."""
-    with get_lock_file(JournalFileSymlinkLock(str(journal))):
+    with _locked(journal):
         if journal.is_file() and not (data := journal.read_bytes()).endswith(b"\n"):
             os.truncate(journal, data.rfind(b"\n") + 1)
