@@ -15,6 +15,7 @@ include: "rules/format.smk"
 include: "rules/tokenize.smk"
 include: "rules/split.smk"
 include: "rules/stream.smk"
+include: "rules/search.smk"
 include: "rules/train.smk"
 include: "rules/evaluate.smk"
 include: "rules/report.smk"
@@ -23,6 +24,7 @@ include: "rules/report.smk"
 localrules:
     all,
     data,
+    search,
     train,
     evaluate,
     report,
@@ -39,6 +41,12 @@ rule data:
         [SPLITS.format(dataset=r.dataset, model=r.model) for r in CONFIG.runs.values()],
         expand(LEDGER, dataset=STORED),
         expand(SAMPLE, dataset=STREAMED),
+
+
+rule search:
+    input:
+        expand(BEST, study=CONFIG.search),
+        expand(f"{SEARCH}/range_test.json", study=CONFIG.search),
 
 
 rule train:

@@ -31,6 +31,8 @@ HELDOUT = f"{DATA}/heldout.jsonl"
 SAMPLE = f"{DATA}/sample.parquet"
 SPLITS = f"{TOKENS}/splits/manifest.json"
 RUN = f"{RESULTS}/runs/{{run}}/manifest.json"
+SEARCH = f"{RESULTS}/search/{{study}}"
+BEST = f"{SEARCH}/best.json"
 SCORES = f"{RESULTS}/evaluation/{{dataset}}/{{scored}}"
 COMPARISON = f"{RESULTS}/evaluation/comparisons/{{tuned}}.json"
 REPORT = f"{RESULTS}/report/report.html"
@@ -49,6 +51,8 @@ wildcard_constraints:
     model=one_of(CONFIG.models),
     run=one_of(CONFIG.runs),
     tuned=one_of(COMPARED),
+    study=one_of(CONFIG.search),
+    worker=r"\d+",
     scored=one_of([*CONFIG.models, *CONFIG.runs]),
     shard=r"[A-Za-z0-9_.-]+-\d{5}",
 
@@ -116,6 +120,30 @@ def run_reward(wildcards):
 def run_adapters(wildcards):
     """The runs whose adapters tuning `xlora` mixes."""
     return expand(RUN, run=run_of(wildcards).tuning.adapters)
+
+
+def run_best(wildcards):
+    """The result of the study whose values the run takes."""
+    study = run_of(wildcards).best_of
+    return BEST.format(study=study) if study else []
+
+
+def study_run(wildcards):
+    return CONFIG.runs[CONFIG.search[wildcards.study].run]
+
+
+def study_base(wildcards):
+    return MODEL.format(model=study_run(wildcards).model)
+
+
+def study_splits(wildcards):
+    run = study_run(wildcards)
+    return SPLITS.format(dataset=run.dataset, model=run.model)
+
+
+def study_workers(wildcards):
+    workers = range(CONFIG.search[wildcards.study].workers)
+    return expand(f"{SEARCH}/workers/{{worker}}.json", worker=workers, study=wildcards.study)
 
 
 def scored_model(wildcards):

@@ -5,6 +5,7 @@ rule train_run:
         splits=run_splits,
         reward=run_reward,
         adapters=run_adapters,
+        best=run_best,
         current=current("train_run", RUN),
     output:
         RUN,
@@ -19,9 +20,12 @@ rule train_run:
     params:
         step=step("train_run"),
         checkpoints=f"{RESULTS}/checkpoints/{{run}}",
+        trackers=f"{RESULTS}/trackers/{{run}}",
         reward=lambda wildcards, input: f"--reward {input.reward}" if input.reward else "",
+        best=lambda wildcards, input: f"--best {input.best}" if input.best else "",
     shell:
         "python scripts/train_run.py --step {params.step:q} --log {log:q}"
         " --base {input.base:q} --splits {input.splits:q} --checkpoints {params.checkpoints:q}"
-        " {params.reward} --adapters {input.adapters:q}"
-        " --tracker {resources.tracker} --threads {threads} --manifest {output:q}"
+        " {params.reward} {params.best} --adapters {input.adapters:q}"
+        " --tracker {resources.tracker} --trackers {params.trackers:q} --threads {threads}"
+        " --manifest {output:q}"

@@ -20,6 +20,7 @@ from anneal.provenance.manifests import input_digest, step_key, write_manifest
 def main(arguments) -> None:
     offline = "0" if streams_from_hub(arguments.splits.parent) else "1"
     os.environ.update(HF_HUB_OFFLINE=offline, HF_DATASETS_OFFLINE=offline)
+    from anneal.search.settings import with_values
     from anneal.training.job import Job  # reads the switches above
     from anneal.training.precision import usable_precision
     from anneal.training.train import train
@@ -29,19 +30,23 @@ def main(arguments) -> None:
     inputs = {"base": arguments.base, "splits": arguments.splits}
     inputs |= {"reward": arguments.reward} if arguments.reward else {}
     inputs |= {f"adapter-{n}": path for n, path in enumerate(arguments.adapters)}
+    inputs |= {"best": arguments.best} if arguments.best else {}
+    searched = read_json(arguments.best)["values"] if arguments.best else {}
     digests = {name: input_digest(path) for name, path in inputs.items()}
-    precision = usable_precision(step.settings["training"])
+    training = step.settings["training"]
+    precision = usable_precision(training)
     fingerprint = digest_value([step_key(step), digests, precision])[:16]
     job = Job(
-        step.settings | {"training": {**step.settings["training"], "precision": precision}},
+        with_values(step.settings | {"training": training | {"precision": precision}}, searched),
         arguments.base.parent,
         arguments.splits.parent,
         arguments.checkpoints / fingerprint,
         arguments.tracker,
         arguments.reward.parent / "model" if arguments.reward else None,
         tuple(path.parent / "model" for path in arguments.adapters),
+        arguments.trackers,
     )
-    facts = train(job, folder)
+    facts = train(job, folder) | ({"searched": searched} if searched else {})
     write_manifest(arguments.manifest, step, inputs, [folder], fingerprint=fingerprint, **facts)
 
 
@@ -58,6 +63,8 @@ if __name__ == "__main__":
     arguments.add_argument("--reward", type=Path, help="manifest of the reward model's run")
     more = {"type": Path, "nargs": "*", "default": []}
     arguments.add_argument("--adapters", **more, help="manifests of the runs that xlora mixes")
+    arguments.add_argument("--best", type=Path, help="result of a study; its values are taken")
     arguments.add_argument("--tracker", default="none", help="where curves go besides our own")
+    arguments.add_argument("--trackers", type=Path, help="folder of the tracker's files")
     arguments.add_argument("--threads", type=int, default=2)
     cli.run(main, arguments.parse_args())

@@ -20,6 +20,8 @@ from anneal.sources.shards import ELSEWHERE, DigestCache, plan_shards, without_t
 REPORTING = Path(__file__).resolve().parent / "reporting"
 ANSWERS = "ANNEAL_ANSWERS"
 VOLATILE = {"tracker", "threads", "mem_mb"}
+# Steps that import the method's module by its name.
+METHODICAL = ("train_run", "range_test", "run_trials")
 
 
 class Steps:
@@ -52,7 +54,8 @@ class Steps:
     def step(self, name: str, wildcards: dict) -> dict:
         """Settings, code digest and source digests of one step."""
         settings, sources = getattr(self, f"_{name}")(**wildcards)
-        modules = [method_module(settings["method"])] if name == "train_run" else []
+        run = settings.get("run", settings)
+        modules = [method_module(run["method"])] if name in METHODICAL else []
         modules += [settings["maker"]] if settings.get("maker") else []
         return {"settings": settings, "code": code_digest(name, *modules), "sources": sources}
 
@@ -210,6 +213,21 @@ class Steps:
     def _train_run(self, run: str):
         return self.config.runs[run].settings(), {}
 
+    def _range_test(self, study: str):
+        section = self.config.search[study]
+        return {"run": self._searched(study), **section.range_test.model_dump()}, {}
+
+    def _run_trials(self, study: str, worker: str):
+        return self.config.search[study].settings(self._searched(study)), {}
+
+    def _best_trial(self, study: str):
+        settings = self.config.search[study].settings(self._searched(study))
+        return {name: settings[name] for name in ("trials", "space")}, {}
+
+    def _searched(self, study: str) -> dict:
+        settings = self.config.runs[self.config.search[study].run].settings()
+        return {name: value for name, value in settings.items() if name != "best_of"}
+
     def _benchmark(self, dataset: str, scored: str):
         section = self.config.evaluate
         tasks = {
@@ -240,7 +258,7 @@ class Steps:
 
     def _write_report(self):
         config = self.config.model_dump(
-            exclude={"runs": {"__all__": VOLATILE}, "evaluate": VOLATILE}
+            exclude={"runs": {"__all__": VOLATILE}, "evaluate": VOLATILE, "search": True}
         )
         template = REPORTING / "report.html.j2"
         sources = {template.name: digest_bytes(template)}

@@ -121,9 +121,15 @@ class Run(Section):
         default_factory=Preference, description="Settings of preference methods."
     )
     online: Online = Field(default_factory=Online, description="Settings of online methods.")
+    best_of: Name | None = Field(
+        None,
+        description="Study of `search` whose best values take the place of this run's own. It may "
+        "be a study of this very run.",
+    )
     tracker: Literal["none", "dvclive", "tensorboard", "wandb", "mlflow", "trackio"] = Field(
-        "none",
-        description="Where curves go besides the run's own metrics.jsonl. Never causes a rerun.",
+        "dvclive",
+        description="Local files that the curves go to besides the run's own metrics.jsonl, in "
+        "`results/PROJECT/trackers/RUN`. Never causes a rerun.",
     )
     threads: int = Field(2, ge=1, description="CPU threads. Never causes a rerun.")
     mem_mb: int = Field(16_000, ge=1, description="Memory asked for. Never causes a rerun.")
@@ -173,7 +179,7 @@ class Run(Section):
         if settings["training"]["learning_rate"] is None:
             rate = RATES[self.method][self.tuning.kind == "full"]
             settings["training"]["learning_rate"] = rate
-        return settings
+        return settings | ({"best_of": self.best_of} if self.best_of else {})
 
     def cannot_stream(self) -> str | None:
         """Why this run cannot learn from a streamed dataset; None if it can."""

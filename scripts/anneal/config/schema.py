@@ -11,6 +11,7 @@ from anneal.config.explain import explain
 from anneal.config.fit import check_model, check_tuning
 from anneal.config.model import Model
 from anneal.config.run import KINDS, ONLINE, Run
+from anneal.config.search import Study
 from anneal.config.yaml_text import read_yaml
 from anneal.errors import UserError
 
@@ -22,6 +23,11 @@ class Config(Section):
     datasets: dict[Name, Dataset] = Field(min_length=1, description="Datasets by name.")
     models: dict[Name, Model] = Field(min_length=1, description="Base models by name.")
     runs: dict[Name, Run] = Field(default_factory=dict, description="Training runs by name.")
+    search: dict[Name, Study] = Field(
+        default_factory=dict,
+        description="Searches for hyperparameters by name. They run when the target `search` asks "
+        "for them, or a run takes their result by `best_of`.",
+    )
     evaluate: Evaluate = Field(default_factory=Evaluate, description="Benchmarks.")
 
     @model_validator(mode="after")
@@ -42,6 +48,7 @@ class Config(Section):
             for adapter in run.tuning.adapters:
                 self._known(f"runs.{name}.tuning.adapters", "runs", adapter)
             check_tuning(self, name)
+        self._check_searches()
         for name, model in self.models.items():
             for run in model.runs():
                 self._known(f"models.{name}", "runs", run)
@@ -70,6 +77,20 @@ class Config(Section):
         made = {name: model.runs() for name, model in self.models.items() if name not in bases}
         models = {name: runs[of[0]] for name, of in made.items() if of and of[0] in runs}
         return runs | models
+
+    def _check_searches(self) -> None:
+        for name, study in self.search.items():
+            self._known(f"search.{name}", "runs", study.run)
+            if self.runs[study.run].method in ONLINE:
+                what = f"method '{self.runs[study.run].method}' has no evaluation loss to search by"
+                raise ValueError(f"search.{name}: {what}")
+        for name, run in self.runs.items():
+            if run.best_of:
+                self._known(f"runs.{name}.best_of", "search", run.best_of)
+                other = self.runs[self.search[run.best_of].run]
+                if (run.method, run.tuning.kind) != (other.method, other.tuning.kind):
+                    what = f"'{run.best_of}' searched {other.method} with {other.tuning.kind}"
+                    raise ValueError(f"runs.{name}.best_of: {what}, not what this run does")
 
     def _known(self, where: str, section: str, wanted: str) -> None:
         if wanted not in getattr(self, section):

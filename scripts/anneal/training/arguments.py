@@ -26,7 +26,7 @@ def arguments(job: Job) -> dict:
         "metric_for_best_model": "eval_loss",
         "greater_is_better": False,
         "restore_callback_states_from_checkpoint": True,
-        "report_to": job.tracker,
+        "report_to": "none",
         "remove_unused_columns": False,
         "dataloader_num_workers": 0,
         # each rank reads a stream by itself and takes its part: batches differ in length

@@ -18,7 +18,8 @@ class Job:
 
     `base` and `splits` are the folders of the model it starts from and of the tokenized splits;
     `checkpoints` keeps the training state between attempts; `reward` is the folder of the reward
-    model, for methods that have one; `adapters` are those that tuning `xlora` mixes.
+    model, for methods that have one; `adapters` are those that tuning `xlora` mixes; `trackers` is
+    the folder of the run's trackers.
     """
 
     settings: dict
@@ -28,6 +29,7 @@ class Job:
     tracker: str = "none"
     reward: Path | None = None
     adapters: tuple[Path, ...] = ()
+    trackers: Path | None = None
 
     @cached_property
     def training(self) -> dict:

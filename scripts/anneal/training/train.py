@@ -19,6 +19,7 @@ from anneal.training.job import Job
 from anneal.training.save import save_model
 from anneal.training.speed import MeasureSpeed, peak_memory_mb
 from anneal.training.stopping import StopOnSignal
+from anneal.training.trackers import Track
 from anneal.training.tuning import weights
 from anneal.training.verify import samples, verify_saved
 
@@ -64,11 +65,13 @@ def train(job: Job, folder: Path) -> dict:
 
 
 def _callbacks(job: Job, resumed_step: int) -> list:
-    training = job.training
+    training, curves = job.training, job.checkpoints / "metrics.jsonl"
     callbacks = [
-        WriteCurves(job.checkpoints / "metrics.jsonl", resumed_step),
+        WriteCurves(curves, resumed_step),
         KeepCheckpoints(training["save_total_limit"], training["keep_best"]),
     ]
+    if job.tracker != "none":
+        callbacks.append(Track(job.tracker, job.trackers, job.settings, curves))
     if training["early_stopping_patience"]:
         callbacks.append(EarlyStoppingCallback(training["early_stopping_patience"]))
     return callbacks
