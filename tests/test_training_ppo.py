@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from online import best_share, even_share, settings, stopping_model, write_prompts
+from pydantic import ValidationError
 from transformers import set_seed
 
 from anneal.errors import UserError
@@ -171,6 +172,11 @@ def test_the_pattern_is_matched_against_the_whole_decoded_answer(base):
     answers = ["odd", " even\n", "oddly", "not odd", ""]
     ids = [[*tokenizer(text).input_ids, tokenizer.eos_token_id] for text in answers]
     assert reward([[]] * len(ids), ids) == [1.0, 1.0, 0.0, 0.0, 0.0]
+
+
+def test_a_broken_pattern_is_refused():
+    with pytest.raises(ValidationError, match="no regular expression"):
+        settings("ppo", {"reward_pattern": "(even"})
 
 
 @pytest.fixture

@@ -32,7 +32,8 @@ def make_critic(job: Job) -> Critic:
     if not job.reward:
         start = job.load_base("score")
     else:
-        start = load_reward_model(job.reward, job.tokenizer)
+        form = job.training["precision"], job.training["attention"]
+        start = load_reward_model(job.reward, job.tokenizer, *form)
         start = start.merge_and_unload() if hasattr(start, "merge_and_unload") else start
         start.requires_grad_(True)
     return Critic(tuned(start, job.settings["tuning"], "score"))

@@ -9,7 +9,7 @@ from transformers import TrainerCallback
 from anneal.cli import log
 from anneal.errors import UserError
 
-NOT_CURVES = ("runtime", "per_second", "epoch", "flos")
+NOT_CURVES = ("runtime", "per_second", "preparation_time", "epoch", "flos")
 
 
 class WriteCurves(TrainerCallback):

@@ -1,41 +1,63 @@
-"""A reward model: one number for a prompt with its answer."""
+"""A trained reward model put to use: checked before it is loaded, one number for a sequence."""
 
 from pathlib import Path
 
 import torch
+from peft import PeftModel
 from safetensors import safe_open
+from transformers import AutoConfig
 
 from anneal.errors import UserError
-from anneal.training.models import load_model, load_tokenizer
+from anneal.training.models import SAFE, load_model, load_tokenizer
 
 
-def load_reward_model(folder: Path, tokenizer):
-    """The model that a run of method `reward` saved, an adapter on its base or a whole model.
+def load_reward_model(folder: Path, tokenizer, precision: str = "fp32", attention: str = "sdpa"):
+    """The frozen reward model of a run.
+
+    Args:
+        folder: `model/` of a run of method `reward`.
+        tokenizer: that of the model whose answers are scored.
 
     Raises:
-        UserError: it has more than one output, or was trained on other token ids.
+        UserError: it does not give one number, or reads another tokenizer's ids.
     """
-    heads = [shape for file in folder.glob("*.safetensors") for shape in _heads(file)]
-    if [head[0] for head in heads] != [1]:
-        what = f"a reward model has one output, and this has {heads[0][0] if heads else 'no head'}"
-        raise UserError(str(folder), what, "train it with method 'reward'")
-    own = load_tokenizer(folder)
-    if own.get_vocab() != tokenizer.get_vocab():
-        what = "the reward model's tokenizer differs from the policy's"
-        raise UserError(str(folder), what, "train both from one base model")
-    return load_model(folder, head="score")
+    check_reward_model(folder, tokenizer)
+    model = load_model(folder, precision, attention, head="score")
+    return model.eval().requires_grad_(False)
+
+
+def check_reward_model(folder: Path, tokenizer) -> None:
+    """Raises UserError unless the folder gives one number and reads this tokenizer's ids."""
+    labels = _labels(folder)
+    if labels != 1:
+        what = f"this model gives {labels} numbers for a sequence, a reward model gives one"
+        raise UserError(str(folder), what, "name a run of method 'reward'")
+    if load_tokenizer(folder).get_vocab() != tokenizer.get_vocab():
+        what = "this reward model has another tokenizer than the model that is trained"
+        raise UserError(str(folder), what, "train both from models of one family")
+
+
+def _labels(folder: Path) -> int:
+    """Outputs of the head; an adapter carries its head as a tensor."""
+    if not (folder / "adapter_config.json").is_file():
+        return AutoConfig.from_pretrained(str(folder), **SAFE).num_labels
+    with safe_open(folder / "adapter_model.safetensors", framework="pt") as tensors:
+        heads = [tensors.get_slice(n) for n in tensors.keys() if n.endswith("score.weight")]  # noqa: SIM118
+        return heads[0].get_shape()[0] if heads else 0
 
 
 def scores(model, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Score (rows,) of each sequence of (rows, length), read at its last real token."""
+    """The reward at the last real token of each sequence, whatever its id.
+
+    Args:
+        ids, mask: (rows, length), padded on the right; the mask is 1 for real tokens.
+
+    Returns:
+        (rows,), float32.
+    """
     ids, mask = ids.to(model.device), mask.to(model.device)
-    whole = model.get_base_model() if hasattr(model, "get_base_model") else model
-    states = whole.base_model(input_ids=ids, attention_mask=mask, use_cache=False)[0]
+    classifier = model.get_base_model() if isinstance(model, PeftModel) else model
+    hidden = classifier.base_model(input_ids=ids, attention_mask=mask, use_cache=False)
     last = mask.sum(1) - 1
-    return whole.score(states[torch.arange(len(ids)), last]).squeeze(-1).float()
-
-
-def _heads(file: Path) -> list[list[int]]:
-    with safe_open(file, framework="pt") as tensors:
-        names = [name for name in tensors.keys() if "score" in name.split(".")]  # noqa: SIM118
-        return [tensors.get_slice(name).get_shape() for name in names]
+    rows = torch.arange(len(ids), device=ids.device)
+    return classifier.score(hidden.last_hidden_state[rows, last]).squeeze(-1).float()

@@ -15,8 +15,10 @@ Reward = Callable[[list[list[int]], list[list[int]]], list[float]]
 def make_reward(job: Job) -> Reward:
     """A function of token ids, prompts and their answers, that gives one number for each pair."""
     if job.reward:
-        size = job.training["per_device_train_batch_size"]
-        return model_reward(load_reward_model(job.reward, job.tokenizer), size)
+        training = job.training
+        form = training["precision"], training["attention"]
+        model = load_reward_model(job.reward, job.tokenizer, *form).to(PartialState().device)
+        return model_reward(model, training["per_device_train_batch_size"])
     return pattern_reward(job.settings["online"]["reward_pattern"], job.tokenizer)
 
 
@@ -33,18 +35,19 @@ def pattern_reward(pattern: str, tokenizer) -> Reward:
 
 def model_reward(model, size: int) -> Reward:
     """The score that a reward model gives, `size` answers at a time."""
-    model = model.eval().requires_grad_(False).to(PartialState().device)
 
     @torch.no_grad()
     def reward(prompts: list[list[int]], answers: list[list[int]]) -> list[float]:
         rows = [prompt + answer for prompt, answer in zip(prompts, answers, strict=True)]
-        parts = (rows[at : at + size] for at in range(0, len(rows), size))
-        return [score for part in parts for score in scores(model, *_padded(part)).tolist()]
+        parts = (_padded(rows[at : at + size], model.device) for at in range(0, len(rows), size))
+        return [score for part in parts for score in scores(model, *part).tolist()]
 
     return reward
 
 
-def _padded(rows: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+def _padded(rows: list[list[int]], device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids and mask, (rows, longest); which id fills up makes no difference behind the mask."""
     longest = max(map(len, rows))
-    ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
-    return ids, torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+    ids = [row + [0] * (longest - len(row)) for row in rows]
+    mask = [[1] * len(row) + [0] * (longest - len(row)) for row in rows]
+    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
