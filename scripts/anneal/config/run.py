@@ -135,6 +135,17 @@ class Run(Section):
     mem_mb: int = Field(16_000, ge=1, description="Memory asked for. Never causes a rerun.")
 
     @model_validator(mode="after")
+    def _groups_are_whole(self):
+        training, group = self.training, self.online.generations
+        answers = training.per_device_train_batch_size * training.gradient_accumulation_steps
+        if self.method in ("grpo", "rloo") and answers % group:
+            raise ValueError(
+                f"{answers} answers a step (per_device_train_batch_size times "
+                f"gradient_accumulation_steps) make no whole groups of {group} (online.generations)"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _reward_is_given(self):
         given = self.online.reward_model or self.online.reward_pattern
         if self.method in ONLINE and not given:

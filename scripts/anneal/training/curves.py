@@ -9,7 +9,7 @@ from transformers import TrainerCallback
 from anneal.cli import log
 from anneal.errors import UserError
 
-NOT_CURVES = ("runtime", "per_second", "epoch", "flos")
+NOT_CURVES = ("runtime", "per_second", "preparation_time", "epoch", "flos")
 
 
 class WriteCurves(TrainerCallback):
@@ -17,7 +17,8 @@ class WriteCurves(TrainerCallback):
 
     def __init__(self, path: Path, resumed_step: int):
         self.path = path
-        kept = [row for row in read_curves(path) if row["step"] <= resumed_step]
+        before = read_curves(path) if resumed_step else []
+        kept = [row for row in before if row["step"] <= resumed_step]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(json.dumps(row) + "\n" for row in kept))
 
