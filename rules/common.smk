@@ -35,7 +35,7 @@ COMPARISON = f"{RESULTS}/evaluation/comparisons/{{run}}.json"
 REPORT = f"{RESULTS}/report/report.html"
 
 # A reward model scores answers and gives none: it has nothing to be benchmarked by.
-ASKED_RUNS = [name for name, run in CONFIG.runs.items() if run.method != "reward"]
+ASKED_RUNS = [n for n, r in CONFIG.runs.items() if CONFIG.evaluate.tasks and r.method != "reward"]
 
 
 wildcard_constraints:

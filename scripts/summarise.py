@@ -32,9 +32,12 @@ def _data_line(name: str, dataset: dict) -> str:
     return f"Data {name}: {counts}; {rows}"
 
 
-def _scores(name: str, run: dict) -> Table:
+def _scores(name: str, run: dict) -> Table | str:
+    """A table of benchmarks; one line where there are none."""
     facts = run["manifest"]["facts"]
     title = f"{name}: {facts['steps']} steps in {facts['train_seconds']:.0f} s"
+    if not run["comparison"]:
+        return title
     table = Table(title=title, title_justify="left")
     for heading in ("benchmark", "base", "tuned", "difference", "verdict"):
         table.add_column(heading, justify="left" if heading == "benchmark" else "right")

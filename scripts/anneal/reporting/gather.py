@@ -31,7 +31,7 @@ def gather(settings: dict, results: Path) -> dict:
         "project": settings["project"],
         "config": config,
         "datasets": {name: _dataset(results / "data" / name) for name in config["datasets"]},
-        "runs": {name: _run(name, run, results) for name, run in config["runs"].items()},
+        "runs": {name: _run(name, run, results, config) for name, run in config["runs"].items()},
     }
 
 
@@ -58,12 +58,12 @@ def _review(folder: Path) -> dict[str, list[str]]:
     return dict(sorted(shown.items()))
 
 
-def _run(name: str, run: dict, results: Path) -> dict:
+def _run(name: str, run: dict, results: Path, config: dict) -> dict:
     tokens = results / "tokens" / run["dataset"] / run["model"]
     folder = results / "runs" / name
     base = results / "models" / run["model"]
     comparison = results / "evaluation" / "comparisons" / f"{name}.json"
-    asked = run["method"] != "reward"
+    asked = config["evaluate"]["tasks"] and run["method"] != "reward"
     scores = results / "evaluation" / run["dataset"]
     return {
         "dataset": run["dataset"],
