@@ -36,7 +36,10 @@ def _data_line(name: str, dataset: dict) -> str:
     return f"Data {name}: {counts}; {rows}"
 
 
-def _scores(title: str, rows: list[dict]) -> Table:
+def _scores(title: str, rows: list[dict]) -> Table | str:
+    """A table of benchmarks; one line where there are none."""
+    if not rows:
+        return title
     table = Table(title=title, title_justify="left")
     for heading in ("benchmark", "base", "tuned", "difference", "verdict"):
         table.add_column(heading, justify="left" if heading == "benchmark" else "right")

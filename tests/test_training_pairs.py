@@ -3,12 +3,14 @@
 import json
 import math
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from tiny import make_model, make_tokenizer
+from tiny import REPOSITORY, make_model, make_tokenizer
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
 from anneal.arrow_dataset import write_arrow_dataset
@@ -257,6 +259,20 @@ def test_accumulation_changes_neither_loss_nor_gradient(tiny_model, splits, tmp_
         rows = [row for row in curves(tmp_path / str(micro)) if "grad_norm" in row]
         found.append([(row["loss"], row["grad_norm"], row["reward_margin"]) for row in rows])
     assert np.allclose(*found, atol=2e-4)
+
+
+def test_in_bf16_too_the_model_is_its_own_reference(starts, splits, tmp_path):
+    for kind in ("full", "lora"):
+        given = settings("dpo", kind, precision="bf16")
+        trainer = dpo.make_trainer(Job(given, starts["merged"], splits, tmp_path))
+        assert trainer.evaluate()["eval_loss"] == pytest.approx(math.log(2), abs=1e-4)
+
+
+def test_the_pairs_of_the_recipes_are_what_their_script_writes(tmp_path):
+    command = [sys.executable, "data/make_preferences.py", "--output", tmp_path / "pairs.jsonl"]
+    subprocess.run(command, cwd=REPOSITORY, check=True)
+    shipped = REPOSITORY / "data" / "raw" / "preferences.jsonl"
+    assert (tmp_path / "pairs.jsonl").read_bytes() == shipped.read_bytes()
 
 
 # --- the reward model ---

@@ -91,11 +91,14 @@ def test_pairs_go_from_a_raw_file_to_a_model_that_learned_from_them(aligned):
     assert list(start["inputs"]) == ["origin-0"]
 
 
-def test_a_reward_model_is_trained_and_never_benchmarked(aligned):
-    root = aligned.folder / "results/tiny"
+def test_a_reward_model_is_trained_and_never_benchmarked(aligned, tmp_path):
     assert manifest(aligned, "runs/judge")["facts"]["steps"] == 2
-    assert (root / "evaluation/comparisons/aligned.json").is_file()
-    assert not (root / "evaluation/comparisons/judge.json").exists()
+    project = aligned.copy(tmp_path / "with a task")
+    with (project.folder / "config" / "config.yaml").open("a") as config:
+        config.write("evaluate: {include: tasks, tasks: {general: {metric: acc}}}\n")
+    planned = project.planned()
+    assert planned["compare_run"] == 2, "sft and aligned"
+    assert planned["benchmark"] == 4, "and what each of them started from"
 
 
 def test_the_report_shows_pairs_and_what_became_of_their_rewards(aligned):

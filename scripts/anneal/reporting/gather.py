@@ -33,7 +33,7 @@ def gather(settings: dict, results: Path) -> dict:
         "project": settings["project"],
         "config": config,
         "datasets": {name: _dataset(name, config, results) for name in config["datasets"]},
-        "runs": {name: _run(name, run, results) for name, run in config["runs"].items()},
+        "runs": {name: _run(name, run, results, config) for name, run in config["runs"].items()},
         "models": {
             name: _model(name, {run: config["runs"][run] for run in of}, results)
             for name, of in settings["made"].items()
@@ -90,11 +90,11 @@ def _review(folder: Path) -> dict[str, list[str]]:
     return dict(sorted(shown.items()))
 
 
-def _run(name: str, run: dict, results: Path) -> dict:
+def _run(name: str, run: dict, results: Path, config: dict) -> dict:
     tokens = results / "tokens" / run["dataset"] / run["model"]
     folder = results / "runs" / name
     base = results / "models" / run["model"]
-    asked = run["method"] != "reward"
+    asked = config["evaluate"]["tasks"] and run["method"] != "reward"
     streamed = _run_facts(results, name).get("stream")
     facts = read_json(tokens / "splits" / "manifest.json")["facts"]
     return {

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from peft import PeftModel
 from torch.utils.data import DataLoader
 
 from anneal.training.arguments import arguments
@@ -80,14 +81,17 @@ def trl_arguments(job: Job) -> dict:
 
 @contextmanager
 def adapter_as_it_was(model) -> Iterator[None]:
-    """Undo what TRL does to a PEFT model while it makes a trainer.
+    """Undo what TRL does to a PEFT model while it makes a trainer; other models stay as they are.
 
     It casts the adapter of a 4-bit model to bf16, and adds a copy of the adapter as reference. But
     a fresh adapter changes nothing: the reference is the model without it.
     """
+    if not isinstance(model, PeftModel):
+        yield
+        return
     before = {name: p.data for name, p in model.named_parameters() if p.requires_grad}
     yield
-    if "ref" in getattr(model, "peft_config", {}):
+    if "ref" in model.peft_config:
         model.delete_adapter("ref")
     for name, parameter in model.named_parameters():
         if name in before:
