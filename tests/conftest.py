@@ -8,7 +8,6 @@ import pytest
 from tiny import make_model, make_tokenizer
 
 os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
-os.environ["OMP_NUM_THREADS"] = "1"  # two workers on two cores: more threads only wait for each other
 
 
 @pytest.fixture(scope="session")

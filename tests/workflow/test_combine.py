@@ -21,9 +21,7 @@ TWO_RUNS = (
     + RUN.replace("lora:", "second:").replace("r: 4", "r: 2")
     + CONFIG[CONFIG.index("evaluate:") :].replace("limit: 6", "limit: 2")
 )
-MIXED = RUN.replace("lora:", "mixed:").replace(
-    "{r: 4}", "{kind: xlora, adapters: [first, second]}"
-)
+MIXED = RUN.replace("lora:", "mixed:").replace("{r: 4}", "{kind: xlora, adapters: [first, second]}")
 
 
 @pytest.fixture(scope="module")

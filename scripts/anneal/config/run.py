@@ -118,8 +118,10 @@ class Run(Section):
         if kind in (*VIRTUAL, "xlora") and self.method not in ("sft", "continue"):
             raise ValueError(f"tuning '{kind}' goes with methods sft and continue only")
         if kind in ("prefix", "xlora") and training.gradient_checkpointing:
-            raise ValueError(f"tuning '{kind}' cannot recompute activations: set "
-                             "training.gradient_checkpointing to false")
+            raise ValueError(
+                f"tuning '{kind}' cannot recompute activations: set "
+                "training.gradient_checkpointing to false"
+            )
         return self
 
     def reward_model(self) -> str | None:

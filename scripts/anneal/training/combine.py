@@ -21,7 +21,9 @@ BLENDS = {"ties": ties, "dare_linear": dare_linear, "dare_ties": dare_ties}
 def make_model(model: dict, origins: list[Path], folder: Path) -> None:
     """Write the combined model and its card; `origins` begin with the runs' manifests, by name."""
     combine = model["combine"]
-    runs = {name: path.parent / "model" for name, path in zip(model["made_of"], origins, strict=False)}
+    runs = {
+        name: path.parent / "model" for name, path in zip(model["made_of"], origins, strict=False)
+    }
     save_whole(combined(runs, combine), runs[min(runs)], folder)
     shares = ", ".join(f"{name} {weight:g}" for name, weight in sorted(combine["runs"].items()))
     how = f"Adapters combined by `{combine['kind']}` with weights {shares}."

@@ -43,9 +43,7 @@ def load_model(
     if (folder / "adapter_config.json").is_file():
         config = PeftConfig.from_pretrained(str(folder))
         quantized = quantized or trained_on_nf4(folder)
-        base = load_model(
-            config.base_model_name_or_path, precision, attention, head, quantized
-        )
+        base = load_model(config.base_model_name_or_path, precision, attention, head, quantized)
         return put_adapter(base, folder)
     more = {"num_labels": 1} if head == "score" else {}
     if quantized:

@@ -97,9 +97,7 @@ def _vocabulary(model, train_all: bool, new_tokens: tuple[int, ...]) -> dict:
 def _bottleneck(tuning: dict, task: str) -> BottleneckConfig:
     targets = tuning["target_modules"]
     targets = MLP if targets == "all-linear" else targets
-    return BottleneckConfig(
-        task_type=task, bottleneck=tuning["bottleneck"], target_modules=targets
-    )
+    return BottleneckConfig(task_type=task, bottleneck=tuning["bottleneck"], target_modules=targets)
 
 
 def _prompt(tuning: dict, task: str) -> PromptTuningConfig:
