@@ -1,4 +1,4 @@
-"""Every tuning: what it trains, that it learns, and that the saved model answers like the live."""
+"""Every tuning: what it trains, that it learns, and that what is saved answers the same."""
 
 import json
 import shutil

@@ -94,6 +94,8 @@ class Steps:
             self._fetch_model(run.model)
             self._format_shard(run.dataset, run.model, "")
             self._benchmark(run.dataset, run.model)
+        for name in sorted(self.config.compared().keys() & self.config.models.keys()):
+            self._fetch_model(name)
 
     def _plan(self, name: str) -> list:
         dataset = self.config.datasets[name]
@@ -115,7 +117,7 @@ class Steps:
         section = self.config.models[model]
         settings = {**section.model_dump(), "made_of": self._made_of(section)}
         users = [run.dataset for run in self.config.runs.values() if run.model == model]
-        styles = sorted({self.config.datasets[name].format.style for name in users})
+        styles = sorted({self._style(name) for name in users})
         found = {"model": settings, "styles": styles, "maker": section.maker()}
         return found, self._model_sources(settings)
 
@@ -177,8 +179,14 @@ class Steps:
 
     def _format_shard(self, dataset: str, model: str, shard: str):
         settings = self.config.datasets[dataset].format.model_dump()
+        settings["style"] = self._style(dataset)
         file = settings["template_file"]
         return settings, {"template_file": self._digest(Path(file))} if file else {}
+
+    def _style(self, dataset: str) -> str:
+        """How rows become text; raw text is one already, and asks no template of the model."""
+        section = self.config.datasets[dataset]
+        return "completion" if section.kind == "text" else section.format.style
 
     def _tokenize_shard(self, dataset: str, model: str, shard: str):
         section = self.config.datasets[dataset]

@@ -45,9 +45,8 @@ def pretrained(tmp_path_factory, tiny_model) -> Project:
     folder = tmp_path_factory.mktemp("pretrain") / "project"
     write_project(folder, tiny_model)
     words = ("river", "metal", "bird", "town", "tree", "gem", "fish")
-    rows = [
-        {"text": f"Note {n}: the {words[n % 7]} is {n * 37 % 101} years old."} for n in range(90)
-    ]
+    texts = (f"Note {n}: the {words[n % 7]} is {n * 37 % 101} years old." for n in range(90))
+    rows = [{"text": text} for text in texts]
     (folder / "raw/notes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "config/config.yaml").write_text(CONFIG)
     project = Project(folder)
