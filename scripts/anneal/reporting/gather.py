@@ -8,6 +8,7 @@ import orjson
 from anneal.arrow_dataset import read_arrow_dataset
 from anneal.provenance.files import read_json
 from anneal.records import IGNORED
+from anneal.search.settings import with_values
 from anneal.tokenizer import Tokenizer
 
 MASKS = 3
@@ -63,6 +64,8 @@ def _run(name: str, run: dict, results: Path) -> dict:
     base = results / "models" / run["model"]
     comparison = results / "evaluation" / "comparisons" / f"{name}.json"
     asked = run["method"] != "reward"
+    manifest = read_json(folder / "manifest.json")
+    run = with_values(run, manifest["facts"].get("searched", {}))
     scores = results / "evaluation" / run["dataset"]
     return {
         "dataset": run["dataset"],
@@ -76,7 +79,7 @@ def _run(name: str, run: dict, results: Path) -> dict:
         "samples": read_json(folder / "samples.json"),
         "comparison": read_json(comparison) if asked else [],
         "answers": _changed_answers(scores, run["model"], name) if asked else [],
-        "manifest": read_json(folder / "manifest.json"),
+        "manifest": manifest,
     }
 
 
