@@ -26,6 +26,16 @@ WANTED = {"train/loss": [(1, 2.25), (2, 2.0)], "eval/loss": [(0, 2.5), (2, 1.75)
 WANTED["train/learning_rate"] = [(1, 1e-3), (2, 5e-4)]
 
 
+# What would send the curves away, if it were heeded.
+ELSEWHERE = {
+    "WANDB_MODE": "online",
+    "MLFLOW_TRACKING_URI": "http://127.0.0.1:9",
+    "TRACKIO_SERVER_URL": "http://127.0.0.1:9",
+    "DVC_STUDIO_TOKEN": "isat_nobody",
+    "DVC_STUDIO_URL": "http://127.0.0.1:9",
+}
+
+
 def installed(tracker: str):
     there = importlib.util.find_spec(tracker) is not None
     return pytest.mark.skipif(not there, reason=f"{tracker} is not installed (envs/trackers.in)")
@@ -38,6 +48,8 @@ TRACKERS = [pytest.param(name, marks=installed(name)) for name in OPEN]
 def run(tmp_path, monkeypatch):
     """Log rows[first:last] into a tracker in a process of its own, as a run that resumes does."""
     monkeypatch.chdir(tmp_path)
+    for name, value in ELSEWHERE.items():
+        monkeypatch.setenv(name, value)
     folder = tmp_path / "results" / "tiny" / "trackers" / "lora"
 
     def train(tracker: str, first: int, last: int, killed: bool = False):
@@ -146,7 +158,7 @@ def grouped(rows) -> dict[str, list]:
 
 
 @pytest.mark.parametrize("tracker", TRACKERS)
-def test_a_tracker_holds_the_curves_and_the_settings(run, tracker):
+def test_a_tracker_holds_the_curves_and_the_settings_here_and_nowhere_else(run, tracker):
     found, settings = READ[tracker](run(tracker, 0, 4))
     assert found == WANTED
     assert "learning_rate" in settings

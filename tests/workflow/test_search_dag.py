@@ -6,6 +6,9 @@ from collections import Counter
 
 import pytest
 
+from anneal.config.schema import load_config
+from anneal.reporting.gather import gather
+
 pytestmark = pytest.mark.xdist_group("dag")
 
 SEARCH = """\
@@ -47,6 +50,9 @@ def test_a_search_runs_when_asked_for_or_when_a_run_takes_its_result(project):
     adapter = json.loads((root / "runs/lora/model/adapter_config.json").read_text())
     assert adapter["r"] == best["values"]["r"]
     assert adapter["lora_alpha"] == best["values"]["alpha"]
+    given = {"project": "tiny", "config": load_config(config).model_dump()}
+    shown = gather(given, root)["runs"]["lora"]
+    assert (shown["tuning"]["r"], shown["tuning"]["alpha"]) == (adapter["r"], adapter["lora_alpha"])
 
     assert project.planned("search", "train") == Counter()
     shutil.rmtree(project.folder / ".snakemake")

@@ -8,6 +8,7 @@ import orjson
 from anneal.arrow_dataset import read_arrow_dataset
 from anneal.provenance.files import read_json
 from anneal.records import IGNORED
+from anneal.search.settings import with_values
 from anneal.tokenizer import Tokenizer
 
 MASKS = 3
@@ -95,7 +96,9 @@ def _run(name: str, run: dict, results: Path, config: dict) -> dict:
     folder = results / "runs" / name
     base = results / "models" / run["model"]
     asked = config["evaluate"]["tasks"] and run["method"] != "reward"
-    streamed = _run_facts(results, name).get("stream")
+    manifest = read_json(folder / "manifest.json")
+    run = with_values(run, manifest["facts"].get("searched", {}))
+    streamed = manifest["facts"].get("stream")
     facts = read_json(tokens / "splits" / "manifest.json")["facts"]
     return {
         "dataset": run["dataset"],
@@ -108,7 +111,7 @@ def _run(name: str, run: dict, results: Path, config: dict) -> dict:
         "curves": _lines(folder / "metrics.jsonl"),
         "samples": read_json(folder / "samples.json"),
         **(_compared(name, run, results) if asked else {"comparison": [], "answers": []}),
-        "manifest": read_json(folder / "manifest.json"),
+        "manifest": manifest,
     }
 
 

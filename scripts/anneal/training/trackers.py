@@ -23,6 +23,7 @@ LOCAL = {
     "WANDB_ERROR_REPORTING": "false",
     "WANDB_MODE": "offline",
 }
+ELSEWHERE = ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL", "TRACKIO_BUCKET_ID", "TRACKIO_WEBHOOK_URL")
 Log = Callable[[dict[str, float], int], None]
 
 
@@ -62,6 +63,8 @@ class Track(TrainerCallback):
 
     def _open(self) -> None:
         os.environ |= LOCAL
+        for name in ELSEWHERE:
+            os.environ.pop(name, None)
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self.lines = self.opened.enter_context(self.curves.open())
