@@ -12,7 +12,7 @@ from test_cleaning import cleaned
 from anneal.cleaning import row_store
 from anneal.cleaning.duplicates import clusters, find_duplicates
 from anneal.cleaning.normalise import fold
-from anneal.cleaning.similarity import BANDS, ROWS, shingles, signatures
+from anneal.cleaning.similarity import BANDS, ROWS, WORDS, jaccard, shingle_sets, signatures
 
 
 def row_by_row(texts: list[str], threshold: float, skip=()) -> list[tuple]:
@@ -40,6 +40,12 @@ def share_a_band(a: str, b: str) -> bool:
         return False
     cuts = range(0, BANDS * ROWS, ROWS)
     return any(one[i : i + ROWS] == other[i : i + ROWS] for i in cuts)
+
+
+def shingles(text: str) -> set[str]:
+    """Word 5-grams of the folded text."""
+    words = fold(text).split()
+    return {" ".join(words[i : i + WORDS]) for i in range(len(words) - WORDS + 1)}
 
 
 def similarity(a: str, b: str) -> float:
@@ -76,6 +82,16 @@ rows = st.lists(st.sampled_from(["Yes.", "No.", "", "はい", "no."]), max_size=
 def test_joins_find_what_comparing_row_by_row_finds(long, short, threshold, skip):
     texts = [*long, *short, *long[:2]]
     assert found_in(texts, threshold, skip) == row_by_row(texts, threshold, skip)
+
+
+@given(st.lists(words.map(" ".join), max_size=6))
+def test_hashes_of_many_texts_at_once_are_the_five_grams_of_each(texts):
+    sets = shingle_sets(texts)
+    assert [len(found) for found in sets] == [len(shingles(text)) for text in texts]
+    for a, one in zip(texts, sets, strict=True):
+        for b, other in zip(texts, sets, strict=True):
+            if shingles(a) or shingles(b):
+                assert jaccard(one, other) == similarity(a, b)
 
 
 BODY = "The museum by the harbour shows nets, lamps and letters of the crews who " + " ".join(

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from test_cleaning_duplicates import shingles
 from tiny import make_tokenizer
 
 import assign_splits
@@ -24,7 +25,6 @@ import select_rows
 from anneal.arrow_dataset import read_arrow_dataset
 from anneal.cleaning.clean import clean_shard
 from anneal.cleaning.pii import PLACEHOLDER
-from anneal.cleaning.similarity import shingles
 from anneal.cli import step
 from anneal.config.clean import Clean, Decontaminate, Deduplicate, Filter
 from anneal.config.prepare import Format, Split, Tokenize

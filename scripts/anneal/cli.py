@@ -41,6 +41,7 @@ def step(text: str) -> SimpleNamespace:
 def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespace) -> None:
     """Run `main`; a `UserError` becomes one line and exit code 1, anything else goes to the log."""
     _log_to(arguments.log)
+    _spare_pandas()
     warnings.simplefilter("ignore", FutureWarning)  # of libraries among themselves
     try:
         main(arguments)
@@ -58,6 +59,25 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
         else:
             traceback.print_exc()
         _stop(f"error: {Path(sys.argv[0]).name}: {type(error).__name__}: {error}{where}")
+
+
+def _spare_pandas() -> None:
+    """Have pyarrow look for pandas while it is hidden: it would load it in 0.3 s and not use it.
+
+    What really needs pandas, such as `to_pandas`, looks again.
+    """
+    if "pyarrow" in sys.modules and "pandas" not in sys.modules:
+        hidden = SimpleNamespace(find_spec=_no_pandas)
+        sys.meta_path.insert(0, hidden)
+        try:
+            sys.modules["pyarrow"].array([0])
+        finally:
+            sys.meta_path.remove(hidden)
+
+
+def _no_pandas(name: str, *_) -> None:
+    if name == "pandas":
+        raise ModuleNotFoundError(name=name)
 
 
 def _stop(line: str) -> None:

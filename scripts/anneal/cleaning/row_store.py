@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anneal.cleaning.similarity import BANDS, band_hashes, jaccard, shingle_hashes
+from anneal.cleaning.similarity import BANDS, band_hashes, jaccard, shingle_sets
 from anneal.cleaning.texts import full_text
 from anneal.records import fields_among
 
@@ -154,10 +154,10 @@ class _Shingles:
         path, sizes = folder / "shingles.u64", [0]
         with path.open("wb") as file:
             for shard in np.unique(wanted["shard"]):
-                for text in _texts(shards[shard], wanted["spot"][wanted["shard"] == shard]):
-                    hashes = shingle_hashes(text)
-                    file.write(hashes.tobytes())
-                    sizes.append(len(hashes))
+                for texts in _texts(shards[shard], wanted["spot"][wanted["shard"] == shard]):
+                    for hashes in shingle_sets(texts):
+                        file.write(hashes.tobytes())
+                        sizes.append(len(hashes))
         self.numbers, self.starts = wanted["n"], np.cumsum(sizes)
         self.values = np.memmap(path, np.uint64, "r")
 
@@ -166,10 +166,10 @@ class _Shingles:
         return self.values[self.starts[at] : self.starts[at + 1]]
 
 
-def _texts(shard: Path, wanted: np.ndarray) -> Iterator[str]:
+def _texts(shard: Path, wanted: np.ndarray) -> Iterator[list[str]]:
     columns = fields_among(pq.read_schema(shard).names)
     start = 0
-    for batch in pq.ParquetFile(shard).iter_batches(columns=columns):
+    for batch in pq.ParquetFile(shard).iter_batches(5_000, columns=columns):
         inside = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
-        yield from map(full_text, batch.take(pa.array(inside)).to_pylist())
+        yield [full_text(row) for row in batch.take(pa.array(inside)).to_pylist()]
         start += batch.num_rows

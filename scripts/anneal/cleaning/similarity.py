@@ -1,5 +1,7 @@
 """Near-duplicate signatures: MinHash over word 5-grams, verified by real Jaccard similarity."""
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import rensa
@@ -12,25 +14,57 @@ ROWS = PERMUTATIONS // BANDS
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-def shingles(text: str) -> set[str]:
-    """Word 5-grams of the folded text; empty for a text of fewer words, which has no signature."""
-    words = fold(text).split()
-    return {" ".join(words[i : i + WORDS]) for i in range(len(words) - WORDS + 1)}
+def shingle_hashes(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Hashes of the word 5-grams of folded texts, all in one array.
+
+    Returns:
+        hashes, uint64, repeated as often as the 5-gram is; and where each text begins, uint64 of
+        (texts + 1). A text of fewer words has none.
+    """
+    known: dict[str, int] = {}
+    hashes, sizes = [], []
+    for text in texts:
+        words = fold(text).split()
+        hashes += [known.get(w) or known.setdefault(w, _hashed(w)) for w in words]
+        sizes.append(len(words))
+    words = np.array(hashes, np.uint64)
+    ends = np.cumsum(sizes, dtype=np.int64)
+    starts = ends - sizes
+    windows = _windows(words)
+    inside = np.ones(len(windows), bool)
+    for n in range(1, WORDS):  # a window must not reach into the next text
+        crossing = ends[:-1] - n
+        inside[crossing[(crossing >= 0) & (crossing < len(windows))]] = False
+    counts = np.maximum(ends - starts - WORDS + 1, 0)
+    return windows[inside], np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64)
 
 
-def shingle_hashes(text: str) -> np.ndarray:
-    """64-bit hashes of the shingles, sorted."""
-    hashes = [xxhash.xxh3_64_intdigest(s.encode()) for s in shingles(text)]
-    return np.sort(np.array(hashes, np.uint64))
+def _windows(words: np.ndarray) -> np.ndarray:
+    """One hash of each five words in a row."""
+    count = max(len(words) - WORDS + 1, 0)
+    mixed = np.zeros(count, np.uint64)
+    for n in range(WORDS):
+        mixed = (mixed ^ words[n : n + count]) * MIX
+        mixed ^= mixed >> np.uint64(29)
+    return mixed
+
+
+def _hashed(word: str) -> int:
+    return xxhash.xxh3_64_intdigest(word.encode())
+
+
+def shingle_sets(texts: list[str]) -> list[np.ndarray]:
+    """The distinct hashes of each text, sorted, for `jaccard`."""
+    hashes, starts = shingle_hashes(texts)
+    return [np.unique(hashes[a:b]) for a, b in pairwise(starts.tolist())]
 
 
 def signatures(texts: list[str]) -> list[list[int] | None]:
     """MinHash signature (112 x uint32) of each text; None where it is too short for one."""
-    sets = [sorted(shingles(text)) for text in texts]
-    digests = iter(
-        rensa.RMinHash.digests_from_token_sets([s for s in sets if s], PERMUTATIONS, SEED)
-    )
-    return [next(digests) if s else None for s in sets]
+    hashes, starts = shingle_hashes(texts)
+    made = rensa.RMinHash.digest_matrix_from_flat_token_hashes(hashes, starts, PERMUTATIONS, SEED)
+    there = starts[1:] > starts[:-1]
+    return [row if full else None for row, full in zip(made.to_rows(), there, strict=True)]
 
 
 def band_hashes(signatures: pa.Array) -> dict[str, pa.Array]:

@@ -32,7 +32,6 @@ def range_test(job: Job, low: float, high: float, steps: int) -> dict:
     }
     trainer = make_trainer(replace(job, settings=settings))
     trainer.args.eval_strategy = IntervalStrategy.NO
-    trainer.args.logging_nan_inf_filter = False  # it would show the loss before in its place
     rising = RisingRate(low, high, steps)
     trainer.add_callback(rising)
     trainer.train()

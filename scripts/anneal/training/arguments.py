@@ -27,6 +27,7 @@ def arguments(job: Job) -> dict:
         "greater_is_better": False,
         "restore_callback_states_from_checkpoint": True,
         "report_to": "none",
+        "logging_nan_inf_filter": False,  # it would show an earlier loss in place of a NaN
         "remove_unused_columns": False,
         "dataloader_num_workers": 0,
         # each rank reads a stream by itself and takes its part: batches differ in length

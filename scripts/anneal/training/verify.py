@@ -72,6 +72,7 @@ def samples(model, tokenizer, rows, count: int = 4) -> list[dict]:
 
 def _sample(model, tokenizer, row: dict) -> dict:
     asked, expected = prompt_and_answer(row)
+    asked, expected = (asked, expected) if asked else (expected[:1], expected[1:])
     stop = expected[-1] if expected else tokenizer.eos_token_id
     prompt = torch.tensor([asked], device=model.device)
     ids = model.generate(
