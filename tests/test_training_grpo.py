@@ -82,7 +82,7 @@ def test_a_resumed_run_ends_with_the_bytes_of_an_undisturbed_one(
 
 
 def test_groups_that_do_not_fill_a_step_are_refused():
-    with pytest.raises(ValidationError, match="8 answers a step .* no whole groups of 3"):
+    with pytest.raises(ValidationError, match=r"8 answers a step .* no whole groups of 3"):
         settings("grpo", {"generations": 3})
 
 
