@@ -59,7 +59,7 @@ class PpoTrainer(Trainer):
         self.begin(resume_from_checkpoint)
         while self.state.global_step < self.state.max_steps:
             batch, curves = self.roll_out()
-            curves |= self.learn(batch)
+            curves |= self.learn(batch) | {"learning_rate": self.lr_scheduler.get_last_lr()[0]}
             self.lr_scheduler.step()
             self.state.global_step += 1
             self.end_step(curves)
@@ -142,7 +142,7 @@ class PpoTrainer(Trainer):
         self.state.epoch = self.state.global_step / self.steps_a_pass()
         self.control = self.callback_handler.on_step_end(self.args, self.state, self.control)
         if self.control.should_log:
-            self.log({**curves, "learning_rate": self.lr_scheduler.get_last_lr()[0]})
+            self.log(curves)
         if self.control.should_evaluate:
             self.evaluate()
         if self.control.should_save:
