@@ -118,6 +118,15 @@ def test_what_is_saved_opens_with_peft_alone(tiny_model, splits, tmp_path):
     ).read_text().rstrip("\n")
 
 
+@pytest.mark.parametrize("tuning", ["lora", "full"])
+def test_a_run_in_bf16_is_saved_as_it_answers(tiny_model, splits, tmp_path, tuning):
+    given = settings(precision="bf16", max_steps=3)
+    given["tuning"]["kind"] = tuning
+    facts = train(given, tiny_model, splits, tmp_path / "c", tmp_path / "run", "none")
+    assert facts["precision"] == "bf16"
+    assert facts["logit_difference"] < 1e-3
+
+
 def test_full_fine_tuning_saves_a_whole_model(tiny_model, splits, tmp_path):
     from transformers import AutoModelForCausalLM
 

@@ -115,6 +115,12 @@ def test_the_reward_is_near_its_optimum_and_the_kl_at_its_target(base, prompts, 
     assert target < 4 or mean(late, "reward") >= 0.9
 
 
+def test_the_learning_rate_that_is_logged_is_the_one_that_was_used(base, prompts, tmp_path):
+    given = settings("ppo", SMALL, LORA, max_steps=4, lr_scheduler_type="linear")
+    rates = [row["learning_rate"] for row in trained(given, base, prompts, tmp_path)]
+    assert rates == pytest.approx([3e-3, 2.25e-3, 1.5e-3, 0.75e-3])
+
+
 def test_answers_without_an_end_pay_for_it(base, prompts, tmp_path):
     job = Job(settings("ppo", LONG | {"missing_eos_penalty": 3.0}), base, prompts, tmp_path)
     trainer = PpoTrainer(job, lambda prompts, answers: [0.0] * len(answers))

@@ -59,7 +59,7 @@ class PpoTrainer(Trainer):
         self.begin(resume_from_checkpoint)
         while self.state.global_step < self.state.max_steps:
             batch, curves = self.roll_out()
-            curves |= self.learn(batch)
+            curves |= self.learn(batch) | {"learning_rate": self.lr_scheduler.get_last_lr()[0]}
             self.lr_scheduler.step()
             self.state.global_step += 1
             self.end_step(curves)
@@ -73,7 +73,8 @@ class PpoTrainer(Trainer):
         judged = self.judged(self.next_prompts(), sample=True)
         answers, settings = judged.answers, self.settings
         parts = answers.split(self.args.per_device_train_batch_size)
-        values = torch.cat([self.critic(part) for part in parts])
+        with self.accelerator.autocast():
+            values = torch.cat([self.critic(part) for part in parts])
         scores = judged.scores - settings["missing_eos_penalty"] * ~answers.stopped
         rewards = token_rewards(scores, judged.kl, answers.mask, self.coefficient)
         advantages, returns = advantages_and_returns(
@@ -102,6 +103,7 @@ class PpoTrainer(Trainer):
         sums = dict.fromkeys(("policy_loss", "value_loss", "clip_fraction"), 0.0)
         norms = []
         self.model.train()
+        self.critic.train()
         for _ in range(self.settings["ppo_epochs"]):
             order = torch.randperm(len(mask))
             for rows in order.split(size * self.args.gradient_accumulation_steps):
@@ -140,7 +142,7 @@ class PpoTrainer(Trainer):
         self.state.epoch = self.state.global_step / self.steps_a_pass()
         self.control = self.callback_handler.on_step_end(self.args, self.state, self.control)
         if self.control.should_log:
-            self.log({**curves, "learning_rate": self.lr_scheduler.get_last_lr()[0]})
+            self.log(curves)
         if self.control.should_evaluate:
             self.evaluate()
         if self.control.should_save:

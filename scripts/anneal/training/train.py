@@ -59,7 +59,7 @@ def train(job: Job, folder: Path) -> dict:
         **tried,
         **speed.facts(),
         **getattr(trainer, "facts", {}),
-        **write_run(job, trainer.model, folder),
+        **write_run(job, plain(trainer), folder),
         **({"stream": read_json(job.notes / "counts.json")} if job.streamed else {}),
     }
 
@@ -93,6 +93,11 @@ def _take_best(trainer, job: Job) -> int:
     trainer.state.best_model_checkpoint = str(best)
     trainer._load_best_model()
     return step_of(best)
+
+
+def plain(trainer):
+    """The model without what training put around it, such as autocast."""
+    return trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
 
 
 def write_run(job: Job, model, folder: Path) -> dict:
