@@ -99,6 +99,21 @@ def test_a_resumed_run_ends_with_the_bytes_of_an_undisturbed_one(tiny_model, spl
     assert [p.name for p in (kept / "checkpoints").glob("broken-*")] == ["broken-checkpoint-4.0"]
 
 
+@pytest.mark.parametrize("more", [{}, {"early_stopping_patience": 1, "eval_steps": 1}])
+def test_a_run_killed_behind_its_last_checkpoint_makes_no_step_more(
+    tiny_model, splits, tmp_path, more
+):
+    given = settings(save_steps=1, max_steps=8, **more)
+    if more:
+        given["training"] |= {"learning_rate": 1.0, "lr_scheduler_type": "constant"}
+    first = train(given, tiny_model, splits, tmp_path / "c", tmp_path / "run", "none")
+    again = train(given, tiny_model, splits, tmp_path / "c", tmp_path / "again", "none")
+    assert again["resumed_step"] == again["steps"] == first["steps"]
+    assert again["kept_step"] == first["kept_step"]
+    for name in ("model/adapter_model.safetensors", "metrics.jsonl"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+
+
 def test_length_grouping_trains_on_unpacked_rows(tiny_model, splits, tmp_path):
     given = settings(train_sampling_strategy="group_by_length", max_steps=2)
     facts = train(given, tiny_model, splits, tmp_path / "c", tmp_path / "run", "none")

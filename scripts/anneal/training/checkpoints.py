@@ -79,6 +79,17 @@ def broken(checkpoint: Path) -> str | None:
     return None
 
 
+def is_last(checkpoint: Path) -> bool:
+    """Whether training had come to its end here: the Trainer would make one step more."""
+    state = read_json(checkpoint / "trainer_state.json")
+    early = state["stateful_callbacks"].get("EarlyStoppingCallback")
+    if early:
+        patience = early["args"]["early_stopping_patience"]
+        if early["attributes"]["early_stopping_patience_counter"] >= patience:
+            return True
+    return state["global_step"] >= state["max_steps"]
+
+
 def best_checkpoint(folder: Path, state) -> Path | None:
     """The kept checkpoint with the lowest evaluation loss."""
     losses = _eval_losses(state)

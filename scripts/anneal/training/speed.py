@@ -21,6 +21,7 @@ class MeasureSpeed(TrainerCallback):
         most = sequences if job.streamed else len(rows)
         self.tokens = min(sequences, most) * sum(rows["length"]) / len(rows)
         self.points: list[dict] = []
+        self.seconds = 0.0
 
     def on_train_begin(self, args, state, control, **_):
         self.began = time.monotonic()

@@ -6,13 +6,20 @@ from importlib import import_module
 from pathlib import Path
 
 import torch
-from transformers import EarlyStoppingCallback, set_seed
+from transformers import EarlyStoppingCallback, TrainerState, set_seed
+from transformers.trainer import TRAINER_STATE_NAME
 
 from anneal.config.run import ONLINE, method_module
 from anneal.errors import UserError
 from anneal.provenance.files import read_json, whole_folder
 from anneal.training.advice import advice
-from anneal.training.checkpoints import KeepCheckpoints, best_checkpoint, last_complete, step_of
+from anneal.training.checkpoints import (
+    KeepCheckpoints,
+    best_checkpoint,
+    is_last,
+    last_complete,
+    step_of,
+)
 from anneal.training.curves import WriteCurves, read_curves
 from anneal.training.guards import try_longest_rows, watch_loss
 from anneal.training.job import Job
@@ -44,7 +51,11 @@ def train(job: Job, folder: Path) -> dict:
         tried = _try_first(trainer, job)
         if not resume:
             trainer.evaluate()
-        trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+        if resume and is_last(resume):
+            trainer.state = TrainerState.load_from_json(str(resume / TRAINER_STATE_NAME))
+            trainer._load_from_checkpoint(str(resume))
+        else:
+            trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     stop.check(trainer.state)
     if trainer.state.global_step == 0:
         raise UserError("runs.*.training", "no step was made", "check max_steps and the epochs")
