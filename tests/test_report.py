@@ -314,3 +314,18 @@ def test_a_browser_shows_the_figures(document, tmp_path):
     command = [chromium, *switches, profile, "--dump-dom", file.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert set(FIGURES) <= set(Page(done.stdout).pictures)
+
+
+def test_a_run_that_learned_online_shows_reward_and_kl_instead_of_a_loss(document):
+    run = document["runs"]["tuned-1"]
+    run["method"] = "ppo"
+    run["curves"] = [
+        {"step": 0, "eval_reward": 0.25, "eval_kl": 0.0},
+        {"step": 1, "reward": 0.3, "kl": 0.1, "grad_norm": 1.0, "learning_rate": 1e-5},
+        {"step": 2, "eval_reward": 0.75, "eval_kl": 2.0},
+    ]
+    page = render(document)
+    assert 'id="fig-reward-tuned-1"' in page
+    assert 'id="fig-kl-tuned-1"' in page
+    assert 'id="fig-loss-tuned-1"' not in page
+    assert "went from\n0.250 to 0.750" in page

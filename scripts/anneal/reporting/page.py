@@ -6,7 +6,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from anneal.config.run import PAIRED
+from anneal.config.run import ONLINE, PAIRED
 from anneal.reporting import charts
 from anneal.reporting.wording import FILTERS, number, plain, text_parts
 from anneal.splitting.assign import SPLITS
@@ -96,8 +96,9 @@ def _run(name: str, run: dict, config: dict) -> dict:
         "splits": [_split(s, run["tokens"][s], tokenize["max_length"]) for s in SPLITS],
         "lengths": _lengths_figure(name, run["tokens"]["train"]["lengths"]),
         "masks": [[_mask(piece) for piece in sample] for sample in run["masks"]],
-        "evaluations": [row for row in run["curves"] if "eval_loss" in row],
-        "curves": _curve_figures(name, run["curves"], _unit(run["method"])),
+        "online": run["method"] in ONLINE,
+        "evaluations": [row for row in run["curves"] if _judged(run["method"]) in row],
+        "curves": _curve_figures(name, run["curves"], run["method"]),
         "unit": _unit(run["method"]),
         "facts": run["manifest"]["facts"],
         "manifest": run["manifest"],
@@ -181,25 +182,39 @@ def _unit(method: str) -> str:
     return "per pair" if method in PAIRED else "nats per token"
 
 
-def _curve_figures(name: str, rows: list[dict], unit: str) -> dict[str, Markup]:
-    """Figures by kind; there is a `reward` where rewards were logged."""
-    loss = [_line(rows, "loss", "second"), _line(rows, "eval_loss", "first")]
-    margin = [_line(rows, "reward_margin", "second"), _line(rows, "eval_reward_margin", "first")]
-    rate, norm = _line(rows, "learning_rate", "muted"), _line(rows, "grad_norm", "muted")
+def _judged(method: str) -> str:
+    """The figure of an evaluation by which a method is judged."""
+    return "eval_reward" if method in ONLINE else "eval_loss"
+
+
+def _curve_figures(name: str, rows: list[dict], method: str) -> dict[str, Markup]:
+    """Figures by kind: loss and reward margin, or reward and KL of methods that learn online."""
+    wanted = _online_curves(rows) if method in ONLINE else _offline_curves(rows, method)
+    wanted["rate"] = ("Learning rate", [_line(rows, "learning_rate", "muted")], True)
+    wanted["gradient"] = ("Gradient norm", [_line(rows, "grad_norm", "muted")], True)
     last = max([row["step"] for row in rows] + [1])
-    wanted = {
-        "loss": (f"Loss ({unit})", loss, False),
-        "rate": ("Learning rate", [rate], True),
-        "gradient": ("Gradient norm", [norm], True),
-    }
-    if any("eval_reward_margin" in row for row in rows):
-        wanted["reward"] = ("Reward margin", margin, False)
     return {
         key: Markup(
             charts.curves_chart(f"fig-{key}-{name}", title, lines, last, _ends(lines), narrow)
         )
         for key, (title, lines, narrow) in wanted.items()
     }
+
+
+def _offline_curves(rows: list[dict], method: str) -> dict[str, tuple]:
+    loss = [_line(rows, "loss", "second"), _line(rows, "eval_loss", "first")]
+    margin = [_line(rows, "reward_margin", "second"), _line(rows, "eval_reward_margin", "first")]
+    curves = {"loss": (f"Loss ({_unit(method)})", loss, False)}
+    if any("eval_reward_margin" in row for row in rows):
+        curves["reward"] = ("Reward margin", margin, False)
+    return curves
+
+
+def _online_curves(rows: list[dict]) -> dict[str, tuple]:
+    reward = [_line(rows, "reward", "second"), _line(rows, "eval_reward", "first")]
+    kl = [_line(rows, key, "second") for key in ("kl", "kl_per_token")]
+    kl = [line for line in kl if line["points"]]
+    return {"reward": ("Reward", reward, False), "kl": ("KL from the start (nats)", kl, False)}
 
 
 def _line(rows: list[dict], key: str, kind: str) -> dict:
