@@ -1,7 +1,6 @@
 """Before and during training: nothing fails late, nothing is lost, and each stop says why."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -177,35 +176,3 @@ def test_a_signal_ends_in_a_checkpoint_and_the_run_goes_on_from_it(
     whole = tmp_path / "whole"
     subprocess.run(command(whole, base, splits, given), check=True, capture_output=True)
     assert weights(tmp_path) == weights(whole)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tuning", ["lora", "full"])
-def test_twenty_kills_at_random_moments_change_no_byte(tiny_model, splits, tmp_path, tuning):
-    import random
-
-    base = shutil.copytree(tiny_model, tmp_path / "base")
-    given = settings(max_steps=60, save_steps=3, eval_steps=7)
-    given["tuning"]["kind"] = tuning
-    whole = tmp_path / "whole"
-    subprocess.run(command(whole, base, splits, given), check=True, capture_output=True)
-    chance, kills = random.Random(5), 0
-    while kills < 20:
-        process = subprocess.Popen(
-            command(tmp_path, base, splits, given),
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            process.wait(chance.uniform(3, 12))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            kills += 1
-            continue
-        shutil.rmtree(tmp_path / "run", ignore_errors=True)
-        if process.returncode == 0:
-            shutil.rmtree(tmp_path / "checkpoints")
-    subprocess.run(command(tmp_path, base, splits, given), check=True, capture_output=True)
-    for file in sorted((whole / "run" / "model").glob("*.safetensors")):
-        assert (tmp_path / "run" / "model" / file.name).read_bytes() == file.read_bytes()

@@ -40,13 +40,16 @@ def pair(seed: int) -> dict:
     return {"id": str(seed), **ids, "length": len(prompt) + max(len(chosen), len(rejected))}
 
 
-@pytest.fixture(scope="module")
-def splits(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("splits")
+def write_pairs(folder):
     for name, count in (("train", 24), ("eval", 5), ("test", 2)):
         rows = [pair(100 * len(name) + i) for i in range(count)]
         write_arrow_dataset(folder / name, PAIR, [pa.RecordBatch.from_pylist(rows, PAIR)])
     return folder
+
+
+@pytest.fixture(scope="module")
+def splits(tmp_path_factory):
+    return write_pairs(tmp_path_factory.mktemp("splits"))
 
 
 def settings(method: str, kind: str = "lora", **training) -> dict:
