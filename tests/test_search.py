@@ -203,7 +203,7 @@ def start_and_kill(job, settings, tmp_path):
     base = tmp_path / "base"
     shutil.copytree(job.base, base)
     for folder in (base, job.splits):
-        (folder / "manifest.json").write_text('{"outputs": {}}')
+        (folder / "manifest.json").write_text('{"outputs": {}, "facts": {}}')
     step = json.dumps({"settings": settings})
     command = [sys.executable, "scripts/run_trials.py", "--step", step]
     command += ["--base", base / "manifest.json", "--splits", job.splits / "manifest.json"]
@@ -323,7 +323,7 @@ def test_a_tracker_changes_no_byte_of_the_training(tiny_model, splits, tmp_path)
     for tracker in ("none", "dvclive"):
         folder = tmp_path / tracker
         given = (settings, tiny_model, splits, folder / "checkpoints", tracker, None)
-        train(Job(*given, tmp_path / "trackers"), folder / "run")
+        train(Job(*given, trackers=tmp_path / "trackers"), folder / "run")
     for name in ("model/adapter_model.safetensors", "metrics.jsonl"):
         found = [(tmp_path / t / "run" / name).read_bytes() for t in ("none", "dvclive")]
         assert found[0] == found[1]

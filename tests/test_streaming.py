@@ -389,7 +389,7 @@ def test_too_many_unreadable_rows_stop_the_stream_before_its_end(project, tmp_pa
 
 
 def test_an_empty_stream_is_an_error(project):
-    with pytest.raises(UserError, match="all sources are empty"):
+    with pytest.raises(UserError, match="every file is empty"):
         list(kept_rows(plan_of(project([], stream={})), RowCounts(0.1)))
 
 

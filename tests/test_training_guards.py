@@ -136,7 +136,7 @@ def command(folder, base, data, given) -> list[str]:
     """The command line of the step, with manifests that name the folders."""
     for name, place in (("base", base), ("splits", data)):
         if not (place / "manifest.json").is_file():
-            write_json(place / "manifest.json", {"outputs": {name: name}})
+            write_json(place / "manifest.json", {"outputs": {name: name}, "facts": {}})
     return [
         *(sys.executable, str(REPOSITORY / "scripts" / "train_run.py")),
         *("--step", json.dumps({"settings": given, "code": "", "sources": {}})),
@@ -161,7 +161,7 @@ def test_a_signal_ends_in_a_checkpoint_and_the_run_goes_on_from_it(
     given = settings(max_steps=300, save_steps=1000, eval_steps=1000)
     call = command(tmp_path, base, splits, given)
     process = subprocess.Popen(call, stderr=subprocess.PIPE, text=True)
-    while not list((tmp_path / "checkpoints").glob("*/metrics.jsonl")):
+    while process.poll() is None and not list(tmp_path.glob("checkpoints/*/metrics.jsonl")):
         time.sleep(0.02)
     time.sleep(0.5)
     process.send_signal(number)

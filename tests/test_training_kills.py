@@ -1,12 +1,11 @@
 """Every method, killed with -9 at twenty random moments, ends with the bytes of an undisturbed run.
 
-The process that is killed is a fork of this one: it need not import torch again.
+The process that is killed is forked from one that has imported torch and done nothing else.
 """
 
-import os
+import multiprocessing
 import random
 import shutil
-import signal
 import time
 from types import SimpleNamespace
 
@@ -19,6 +18,8 @@ import train_run
 from anneal.cli import step
 from anneal.provenance.files import write_json
 
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(["train_run", "anneal.training.train"])
 KILLS = 20
 LONG = {"max_steps": 40, "save_steps": 3, "eval_steps": 7}
 SHORT = {"max_steps": 12, "save_steps": 2, "eval_steps": 5}
@@ -87,23 +88,15 @@ def attempt(folder, base, splits, given: dict, limit: float = 600) -> float | No
     )
     arguments.step.settings = given
     started = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            train_run.main(arguments)
-            code = 0
-        finally:
-            os._exit(code)
-    while time.monotonic() - started < limit:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            assert status == 0
-            return time.monotonic() - started
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
+    process = SERVER.Process(target=train_run.main, args=(arguments,))
+    process.start()
+    process.join(limit)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+        return None
+    assert process.exitcode == 0
+    return time.monotonic() - started
 
 
 def weights(folder) -> dict[str, bytes]:

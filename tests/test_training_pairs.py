@@ -93,7 +93,7 @@ def test_a_killed_run_ends_with_the_bytes_of_an_undisturbed_one(
     shutil.rmtree(tmp_path / "checkpoints" / "checkpoint-6")
     (tmp_path / "checkpoints" / "checkpoint-4" / COMPLETE).unlink()
     facts = run(settings(method), tiny_model, splits, tmp_path)
-    assert facts["resumed_step"] == 2
+    assert facts["resumed_step"] == 3
     for name in ("model/adapter_model.safetensors", "model/adapter_config.json", "metrics.jsonl"):
         assert (tmp_path / "run" / name).read_bytes() == (whole / "run" / name).read_bytes()
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from pyarrow import RecordBatch
-from test_training import ROWS, row, sequence, settings, train
+from runs import ROWS, row, sequence, settings, train
 from tiny import make_model, make_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 

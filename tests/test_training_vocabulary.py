@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 from peft import PeftModel
+from runs import settings
 from safetensors import safe_open
 from test_models import given
-from test_training import settings
 from test_training_tuning import write_splits
 from tiny import make_model, make_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer

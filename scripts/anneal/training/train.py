@@ -77,9 +77,10 @@ def train(job: Job, folder: Path) -> dict:
 
 def _callbacks(job: Job, resumed_step: int) -> list:
     training, curves = job.training, job.checkpoints / "metrics.jsonl"
+    best = 0 if job.settings["method"] in ONLINE else training["keep_best"]
     callbacks = [
         WriteCurves(curves, resumed_step),
-        KeepCheckpoints(training["save_total_limit"], training["keep_best"]),
+        KeepCheckpoints(training["save_total_limit"], best),
     ]
     if job.tracker != "none":
         callbacks.append(Track(job.tracker, job.trackers, job.settings, curves))
@@ -98,7 +99,8 @@ def _try_first(trainer, job: Job) -> dict:
 
 def _take_best(trainer, job: Job) -> int:
     """Put the weights with the lowest evaluation loss into the model; returns their step."""
-    best = best_checkpoint(job.checkpoints, trainer.state) if job.training["load_best"] else None
+    wanted = job.training["load_best"] and job.settings["method"] not in ONLINE
+    best = best_checkpoint(job.checkpoints, trainer.state) if wanted else None
     if best is None or step_of(best) == trainer.state.global_step:
         return trainer.state.global_step
     trainer.state.best_model_checkpoint = str(best)
