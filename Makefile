@@ -40,10 +40,10 @@ lint: $(READY) ## ruff, snakefmt, snakemake --lint
 	$(BIN)/python -m snakemake --lint
 
 test: lint ## linters and tests
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 test-full: lint ## every test, the slow ones too
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 docs: $(READY) ## write the generated reference again
 	$(BIN)/python scripts/document_config.py

@@ -7,8 +7,6 @@ from collections import Counter
 import pytest
 from project import CONFIG, Project, write_project
 
-pytestmark = pytest.mark.xdist_group("dag")
-
 RUN = CONFIG[CONFIG.index("  lora:") : CONFIG.index("evaluate:")].replace("12", "4")
 HEAD = CONFIG[: CONFIG.index("      second:")] + "    split: {max_deviation: 0.2}\n"
 MIDDLE = CONFIG[CONFIG.index("    format:") : CONFIG.index("runs:")]

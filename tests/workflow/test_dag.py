@@ -11,8 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from project import fact
 
-pytestmark = pytest.mark.xdist_group("dag")
-
 AFTER_DATA = {"train_run": 1, "benchmark": 1, "compare_run": 1, "write_report": 1, "all": 1}
 GLOBAL = {"select_rows": 1, "assign_splits": 1, "write_splits": 1, "write_heldout": 1}
 DOWNSTREAM = GLOBAL | {

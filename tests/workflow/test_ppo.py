@@ -72,7 +72,6 @@ def write_rows(project: Project) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("dag")
 def test_raw_rows_become_a_taught_a_rewarding_and_an_aligned_model(tmp_path, tiny_model):
     project = Project(tmp_path / "project")
     write_project(project.folder, tiny_model)

@@ -7,8 +7,6 @@ from collections import Counter
 import pytest
 from project import Project, write_project
 
-pytestmark = pytest.mark.xdist_group("dag")
-
 TRAINING = """\
     threads: 1
     tuning: {r: 4}
@@ -88,7 +86,7 @@ def test_pairs_go_from_a_raw_file_to_a_model_that_learned_from_them(aligned):
     assert run["facts"]["steps"] == 2
     assert run["facts"]["reference"]["model"] == "facts-sft"
     assert start["settings"]["model"]["run"] == "sft"
-    assert list(start["inputs"]) == ["origin-0"]
+    assert len(start["inputs"]) == 2  # the run, and the splits that its card tells of
 
 
 def test_a_reward_model_is_trained_and_never_benchmarked(aligned, tmp_path):

@@ -6,8 +6,6 @@ import pytest
 from project import Project, write_project
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-pytestmark = pytest.mark.xdist_group("dag")
-
 CONFIG = """\
 project: tiny
 datasets:

@@ -4,12 +4,8 @@ import json
 import shutil
 from collections import Counter
 
-import pytest
-
 from anneal.config.schema import load_config
 from anneal.reporting.gather import gather
-
-pytestmark = pytest.mark.xdist_group("dag")
 
 SEARCH = """\
 search:
@@ -50,7 +46,7 @@ def test_a_search_runs_when_asked_for_or_when_a_run_takes_its_result(project):
     adapter = json.loads((root / "runs/lora/model/adapter_config.json").read_text())
     assert adapter["r"] == best["values"]["r"]
     assert adapter["lora_alpha"] == best["values"]["alpha"]
-    given = {"project": "tiny", "config": load_config(config).model_dump()}
+    given = {"project": "tiny", "config": load_config(config).model_dump(), "made": {}}
     shown = gather(given, root)["runs"]["lora"]
     assert (shown["tuning"]["r"], shown["tuning"]["alpha"]) == (adapter["r"], adapter["lora_alpha"])
 

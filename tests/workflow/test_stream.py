@@ -11,8 +11,6 @@ from project import Project, fact, write_project
 from anneal.arrow_dataset import read_arrow_dataset
 from anneal.streaming.sequences import training_sequences
 
-pytestmark = pytest.mark.xdist_group("stream")
-
 STREAMED = """\
     deduplicate: {near: false}
     stream: {eval_rows: 6, test_rows: 4, buffer_rows: 30}
