@@ -39,11 +39,14 @@ lint: $(READY) ## ruff, snakefmt, snakemake --lint
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/python -m snakemake --lint
 
+# Whole DAGs come first: they take longest, and the short tests fill what is left.
+TESTS := tests/workflow tests/services $(wildcard tests/test_*.py) -n 2 --dist loadfile
+
 test: lint ## linters and tests
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow" $(TESTS)
 
 test-full: lint ## every test, the slow ones too
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest $(TESTS)
 
 docs: $(READY) ## write the generated reference again
 	$(BIN)/python scripts/document_config.py
