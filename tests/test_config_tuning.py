@@ -82,9 +82,8 @@ def test_values_of_a_new_models_shape_have_the_type_they_look_like(tmp_path):
 
 def test_models_made_of_runs_are_compared_unless_a_run_starts_from_them(tmp_path):
     models = COMBINE.format(runs="r: 1, s: 1") + "  tuned: {run: s}\n  start: {run: r}\n"
-    runs = f"  s: {LORA}\n  t: {{dataset: d, model: start}}\n"
-    tasks = "evaluate: {tasks: {t: {}}}\n"
-    found = load(tmp_path, runs, with_models(models) + tasks).compared()
+    runs = f"  s: {LORA}\n  t: {{dataset: d, model: start}}\nevaluate: {{tasks: {{q: {{}}}}}}\n"
+    found = load(tmp_path, runs, with_models(models)).compared()
     assert {name: run.model for name, run in found.items()} == {
         **{"r": "m", "s": "m", "t": "start"},
         **{"both": "m", "tuned": "m"},
