@@ -64,6 +64,7 @@ def peak(form: str, folder: Path, mb: int) -> int:
     return most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["jsonl", "one line", "array", "csv", "parquet"])
 def test_memory_is_flat_in_the_size_of_a_file(tmp_path, form):
     assert peak(form, tmp_path, 160) - peak(form, tmp_path, 60) < 40
