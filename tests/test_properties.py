@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from test_cleaning_duplicates import shingles
 from tiny import make_tokenizer
@@ -296,6 +296,7 @@ anything = st.text(st.characters(blacklist_categories=("Cs",)), min_size=1, max_
     st.lists(st.tuples(anything, anything), min_size=1, max_size=5),
     st.sampled_from(["chat", "alpaca", "completion"]),
 )
+@example([(" ", "0")], "completion")
 def test_the_learned_ids_decode_to_the_cleaned_response_and_its_end(model, pairs, style):
     rows = [json.dumps({"instruction": a, "output": b}).encode() for a, b in pairs]
     run = Run({"s": joined(rows)}, clean={"pii": []})

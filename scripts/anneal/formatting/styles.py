@@ -75,9 +75,19 @@ class Formatter:
             tools = json.loads(row["tools"]) if row.get("tools") else None
             return self._chat(messages(row, self.system), tools)
         prompt, response = self._plain(row)
-        start = len(self.tokenizer.bos) + len(prompt)
-        text = self.tokenizer.bos + prompt + response + self.tokenizer.special.get("eos_token", "")
-        return text, [(start, len(text))]
+        before = self.tokenizer.bos + prompt
+        if not before and "text" not in row:
+            before = self._opening()
+        text = before + response + self.tokenizer.special.get("eos_token", "")
+        return text, [(len(before), len(text))]
+
+    def _opening(self) -> str:
+        """What stands for an empty prompt: the first token of a row is seen and never learned."""
+        special = self.tokenizer.special
+        opening = special.get("bos_token") or special.get("eos_token")
+        if not opening:
+            raise Problem("prompt_is_empty")
+        return opening
 
     def _prompt(self, turns: list[dict]) -> str:
         """A bare prompt, up to where the model begins to answer."""
