@@ -38,7 +38,7 @@ rule all:
 
 rule data:
     input:
-        [SPLITS.format(dataset=r.dataset, model=r.model) for r in CONFIG.runs.values()],
+        list(map(splits_of, CONFIG.runs.values())),
         expand(LEDGER, dataset=STORED),
         expand(SAMPLE, dataset=STREAMED),
 

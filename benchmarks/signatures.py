@@ -13,7 +13,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -23,6 +22,7 @@ sys.path.insert(0, str(HERE.parent / "scripts"))
 
 from anneal.cleaning import row_store
 from anneal.cleaning.similarity import PERMUTATIONS, band_hashes
+from anneal.duck import connect
 
 BATCH = 50_000
 
@@ -36,8 +36,8 @@ def main(rows: int) -> None:
 
 
 def count_pairs(path: Path, rows: int) -> int:
-    db = duckdb.connect(path)
-    db.execute(f"SET memory_limit='{row_store.MEMORY}'; SET threads={row_store.THREADS}")
+    db = connect(path)
+    db.execute(f"SET threads={row_store.THREADS}")
     for start in range(0, rows, BATCH):
         part = pa.table({"n": np.arange(start, start + BATCH), **hashes(start)})
         db.register("part", part)

@@ -94,9 +94,7 @@ def model_origins(wildcards):
             clean, dataset=model.scratch.dataset, shard=[shard.name for shard in shards]
         )
     runs = [CONFIG.runs[name] for name in model.runs()]
-    return expand(RUN, run=model.runs()) + [
-        SPLITS.format(dataset=run.dataset, model=run.model) for run in runs
-    ]
+    return [*expand(RUN, run=model.runs()), *map(splits_of, runs)]
 
 
 def run_of(wildcards):
@@ -107,8 +105,12 @@ def run_base(wildcards):
     return MODEL.format(model=run_of(wildcards).model)
 
 
+def splits_of(run):
+    return SPLITS.format(dataset=run.dataset, model=run.model)
+
+
 def run_splits(wildcards):
-    return SPLITS.format(dataset=run_of(wildcards).dataset, model=run_of(wildcards).model)
+    return splits_of(run_of(wildcards))
 
 
 def run_reward(wildcards):
@@ -137,8 +139,7 @@ def study_base(wildcards):
 
 
 def study_splits(wildcards):
-    run = study_run(wildcards)
-    return SPLITS.format(dataset=run.dataset, model=run.model)
+    return splits_of(study_run(wildcards))
 
 
 def study_workers(wildcards):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anneal import cli
@@ -17,6 +16,7 @@ from anneal.cleaning.duplicates import clusters, find_duplicates
 from anneal.cleaning.filters import filtered_rows
 from anneal.provenance.files import whole_file
 from anneal.provenance.manifests import write_manifest
+from anneal.records import counted
 
 
 def main(arguments) -> None:
@@ -36,7 +36,7 @@ def main(arguments) -> None:
     write(matches, arguments.contaminated)
     outputs = [arguments.output, arguments.contaminated]
     facts = {
-        "rules": dict(sorted(counted(dropped["rule"]).items())),
+        "rules": counted(dropped["rule"]),
         "clusters": clusters(copies),
         "duplicate_share": duplicate_shares(records, copies, warn_share),
     }
@@ -47,10 +47,6 @@ def main(arguments) -> None:
 def write(rows: pa.Table, output: Path) -> None:
     with whole_file(output) as path:
         pq.write_table(rows, path, compression="zstd")
-
-
-def counted(column: pa.ChunkedArray) -> dict[str, int]:
-    return {item["values"]: item["counts"] for item in pc.value_counts(column).to_pylist()}
 
 
 def duplicate_shares(records: list[Path], copies: pa.Table, warn_share: float) -> dict:

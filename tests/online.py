@@ -59,6 +59,25 @@ def settings(method: str, online: dict, tuning: dict | None = None, **training) 
     ).settings()
 
 
+def whole_and_resumed(given: dict, base: Path, prompts: Path, folder: Path):
+    """Train, and again from what a kill behind a broken checkpoint 4 leaves.
+
+    Returns:
+        facts of the resumed run, and the folders of the undisturbed and of the resumed one.
+    """
+    from anneal.training.checkpoints import COMPLETE
+    from anneal.training.job import Job
+    from anneal.training.train import train
+
+    whole, kept = folder / "whole", folder / "killed"
+    train(Job(given, base, prompts, whole / "checkpoints"), whole / "run")
+    shutil.copytree(whole / "checkpoints", kept / "checkpoints")
+    shutil.rmtree(kept / "checkpoints" / "checkpoint-6")
+    (kept / "checkpoints" / "checkpoint-4" / COMPLETE).unlink()
+    facts = train(Job(given, base, prompts, kept / "checkpoints"), kept / "run")
+    return facts, whole / "run", kept / "run"
+
+
 def even_share(prompts: list[list[int]], answers: list[list[int]]) -> list[float]:
     """A toy reward: the share of an answer's tokens whose id is even. Half of all ids are."""
     return [sum(token % 2 == 0 for token in answer) / len(answer) for answer in answers]

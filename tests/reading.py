@@ -1,7 +1,13 @@
 """Reads a whole source as the workflow does: planned into shards, each read by itself."""
 
+import json
+import os
+import subprocess
+import sys
+
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tiny import REPOSITORY
 
 from anneal.config.sources import Source
 from anneal.sources.read import read_shard
@@ -33,3 +39,17 @@ def zstd(content: bytes) -> bytes:
     with pa.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(content)
     return sink.getvalue().to_pybytes()
+
+
+def run_read_shard(source, folder, **environment: str) -> subprocess.CompletedProcess:
+    """The step on a source's first shard as the workflow runs it; it writes into a folder."""
+    shard = plan_shards("s", source, "instruction", 64, DigestCache(folder / "digests"))[0]
+    settings = {"kind": "instruction", **source.reading()}
+    step = json.dumps({"settings": settings, "code": "", "sources": shard.as_source()})
+    command = [sys.executable, "scripts/read_shard.py", "--step", step]
+    for name in ("records", "rejects", "manifest", "log"):
+        command += [f"--{name}", str(folder / name)]
+    given = os.environ | environment
+    return subprocess.run(
+        command, cwd=REPOSITORY, env=given, capture_output=True, text=True, check=False
+    )

@@ -4,19 +4,15 @@ import gzip
 import json
 import logging
 import sqlite3
-import subprocess
-import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from reading import read, zstd
-from tiny import REPOSITORY
+from reading import read, run_read_shard, zstd
 
 from anneal.config.schema import Config
 from anneal.config.sources import Source
 from anneal.errors import UserError
-from anneal.sources.shards import DigestCache, plan_shards
 from anneal.workflow import Steps
 
 BOM = b"\xef\xbb\xbf"
@@ -29,22 +25,10 @@ MIXED = [
 ]
 
 
-def run_read_shard(path, folder):
-    """The step as the workflow runs it."""
-    source = Source(path=str(path))
-    shard = plan_shards("s", source, "instruction", 64, DigestCache(folder / "digests"))[0]
-    settings = {"kind": "instruction", **source.reading()}
-    step = json.dumps({"settings": settings, "code": "", "sources": shard.as_source()})
-    command = [sys.executable, "scripts/read_shard.py", "--step", step]
-    for name in ("records", "rejects", "manifest", "log"):
-        command += [f"--{name}", str(folder / name)]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-
-
 def test_bad_lines_stop_nothing_and_no_text_of_them_is_logged(tmp_path):
     path = tmp_path / "mixed.jsonl"
     path.write_bytes(b"\n".join(MIXED))
-    done = run_read_shard(path, tmp_path)
+    done = run_read_shard(Source(path=str(path)), tmp_path)
     assert done.returncode == 0
     assert done.stderr == f"WARNING: {path}: set aside 2 of 4 rows\n"
     assert "secret" not in (tmp_path / "log").read_text()
@@ -153,7 +137,7 @@ def test_an_empty_file_among_others_gives_no_rows_and_a_note(tmp_path):
     (tmp_path / "c.jsonl").write_bytes(b" \n\n")
     records, _, counts = read(tmp_path / "*.jsonl", tmp_path)
     assert (len(records), counts["read"]) == (1, 1)
-    done = run_read_shard(tmp_path / "c.jsonl", tmp_path)
+    done = run_read_shard(Source(path=str(tmp_path / "c.jsonl")), tmp_path)
     assert (done.returncode, done.stderr) == (0, f"WARNING: {tmp_path}/c.jsonl: no rows\n")
 
 

@@ -2,10 +2,6 @@
 
 import gzip
 import hashlib
-import json
-import os
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -13,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
-from reading import read_source
-from tiny import REPOSITORY
+from reading import read_source, run_read_shard
 
 from anneal.config.sources import Source
 from anneal.errors import UserError
@@ -231,16 +226,7 @@ def test_the_token_is_written_nowhere(server, tmp_path, token, path, line):
     server.files["/rows"] = ROWS
     server.closed.add("/rows")
     source = Source(url=f"{server.at}{path}", token_env="ROWS_TOKEN")
-    shard = plan_shards("s", source, "instruction", 64, DigestCache(tmp_path / "d"))[0]
-    settings = {"kind": "instruction", **source.reading()}
-    step = json.dumps({"settings": settings, "code": "", "sources": shard.as_source()})
-    command = [sys.executable, "scripts/read_shard.py", "--step", step]
-    for name in ("records", "rejects", "manifest", "log"):
-        command += [f"--{name}", str(tmp_path / name)]
-    environment = os.environ | ({"ROWS_TOKEN": token} if token else {})
-    done = subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
-    )
+    done = run_read_shard(source, tmp_path, **({"ROWS_TOKEN": token} if token else {}))
     assert done.stderr.startswith(line.format(at=f"error: {server.at}") if line else "")
     assert done.stderr.count("\n") == (1 if line else 0)
     written = [p.read_bytes().decode("utf-8", "replace") for p in tmp_path.iterdir()]

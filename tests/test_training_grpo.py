@@ -1,18 +1,14 @@
 """GRPO and RLOO: they are given the prompts' own ids, learn a toy reward, and resume exactly."""
 
-import shutil
-
 import pytest
-from online import even_share, settings, stopping_model, write_prompts
+from online import even_share, settings, stopping_model, whole_and_resumed, write_prompts
 from pydantic import ValidationError
 from transformers import set_seed
 
 from anneal.errors import UserError
-from anneal.training.checkpoints import COMPLETE
 from anneal.training.curves import WriteCurves, read_curves
 from anneal.training.grpo import group_trainer
 from anneal.training.job import Job
-from anneal.training.train import train
 
 LORA = {"kind": "lora", "r": 4}
 METHODS = pytest.mark.parametrize("method", ["grpo", "rloo"])
@@ -69,16 +65,11 @@ def test_a_resumed_run_ends_with_the_bytes_of_an_undisturbed_one(
     given = settings(method, online, tuning, per_device_train_batch_size=16)
     given["training"]["gradient_accumulation_steps"] = 2
     name = "adapter_model" if tuning["kind"] == "lora" else "model"
-    whole, kept = tmp_path / "whole", tmp_path / "killed"
-    train(Job(given, base, prompts, whole / "checkpoints"), whole / "run")
-    shutil.copytree(whole / "checkpoints", kept / "checkpoints")
-    shutil.rmtree(kept / "checkpoints" / "checkpoint-6")
-    (kept / "checkpoints" / "checkpoint-4" / COMPLETE).unlink()
-    facts = train(Job(given, base, prompts, kept / "checkpoints"), kept / "run")
+    facts, whole, kept = whole_and_resumed(given, base, prompts, tmp_path)
     assert (facts["resumed_step"], facts["steps"]) == (2, 6)
     for file in (f"model/{name}.safetensors", "metrics.jsonl", "samples.json"):
-        assert (kept / "run" / file).read_bytes() == (whole / "run" / file).read_bytes()
-    assert not (whole / "run" / "model" / "ref").exists()
+        assert (kept / file).read_bytes() == (whole / file).read_bytes()
+    assert not (whole / "model" / "ref").exists()
 
 
 def test_groups_that_do_not_fill_a_step_are_refused():

@@ -5,12 +5,18 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from online import best_share, even_share, settings, stopping_model, write_prompts
+from online import (
+    best_share,
+    even_share,
+    settings,
+    stopping_model,
+    whole_and_resumed,
+    write_prompts,
+)
 from pydantic import ValidationError
 from transformers import set_seed
 
 from anneal.errors import UserError
-from anneal.training.checkpoints import COMPLETE
 from anneal.training.curves import WriteCurves, read_curves
 from anneal.training.job import Job
 from anneal.training.judge import Judge
@@ -18,7 +24,6 @@ from anneal.training.models import load_model, load_tokenizer
 from anneal.training.ppo import PpoTrainer
 from anneal.training.rewards import make_reward, pattern_reward
 from anneal.training.rollouts import answer, answer_logprobs, generation
-from anneal.training.train import train
 
 LORA = {"kind": "lora", "r": 4}
 SMALL = {"rollout_size": 16, "ppo_epochs": 2}
@@ -139,15 +144,10 @@ def test_answers_without_an_end_pay_for_it(base, prompts, tmp_path):
 def test_a_resumed_run_ends_with_the_bytes_of_an_undisturbed_one(base, prompts, tmp_path, tuning):
     given = settings("ppo", SMALL, tuning)
     name = "adapter_model" if tuning["kind"] == "lora" else "model"
-    whole, kept = tmp_path / "whole", tmp_path / "killed"
-    train(Job(given, base, prompts, whole / "checkpoints"), whole / "run")
-    shutil.copytree(whole / "checkpoints", kept / "checkpoints")
-    shutil.rmtree(kept / "checkpoints" / "checkpoint-6")
-    (kept / "checkpoints" / "checkpoint-4" / COMPLETE).unlink()
-    facts = train(Job(given, base, prompts, kept / "checkpoints"), kept / "run")
+    facts, whole, kept = whole_and_resumed(given, base, prompts, tmp_path)
     assert (facts["resumed_step"], facts["steps"]) == (2, 6)
     for file in (f"model/{name}.safetensors", "metrics.jsonl", "samples.json"):
-        assert (kept / "run" / file).read_bytes() == (whole / "run" / file).read_bytes()
+        assert (kept / file).read_bytes() == (whole / file).read_bytes()
 
 
 def test_accumulation_changes_nothing(base, prompts, tmp_path):

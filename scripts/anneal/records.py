@@ -129,6 +129,18 @@ def place(row: dict) -> tuple[str, str, int]:
     return row["source"], row["file"], row["line"]
 
 
+def filled(schema: pa.Schema, columns: dict, size: int) -> pa.Table:
+    """A table of a schema; columns that are not given are null."""
+    given = {f.name: columns.get(f.name, pa.nulls(size, f.type)) for f in schema}
+    return pa.table(given, schema=schema)
+
+
+def counted(column: pa.ChunkedArray) -> dict[str, int]:
+    """How often each value stands in a column, by value."""
+    counts = {item["values"]: item["counts"] for item in column.value_counts().to_pylist()}
+    return dict(sorted(counts.items()))
+
+
 def record_schema(kind: str) -> pa.Schema:
     """A raw record: place, the kind's own fields, the stratum and all other columns as JSON."""
     return pa.schema(

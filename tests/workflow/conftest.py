@@ -9,11 +9,7 @@ def finished(tmp_path_factory, tiny_model) -> Project:
     """A project that ran to its report. Tests copy it before they change anything."""
     folder = tmp_path_factory.mktemp("runs") / "a project, with spaces"
     write_project(folder, tiny_model)
-    project = Project(folder)
-    done = project.run()
-    assert done.returncode == 0, done.stdout + done.stderr
-    project.output = done.stdout + done.stderr
-    return project
+    return Project(folder).finish()
 
 
 @pytest.fixture

@@ -133,6 +133,13 @@ class Project:
             timeout=500,
         )
 
+    def finish(self) -> "Project":
+        """Run to the end, which must be reached; `output` keeps what was printed."""
+        done = self.run()
+        self.output = done.stdout + done.stderr
+        assert done.returncode == 0, self.output
+        return self
+
     def planned(self, *arguments: str) -> Counter:
         """Jobs that a dry-run names, counted by rule."""
         done = self.run("-n", *arguments)

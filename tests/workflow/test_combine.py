@@ -29,11 +29,7 @@ def two_runs(tmp_path_factory, tiny_model) -> Project:
     raw = folder / "raw/first.jsonl"
     raw.write_text("\n".join(raw.read_text().splitlines()[6:]) + "\n")
     (folder / "config/config.yaml").write_text(TWO_RUNS)
-    project = Project(folder)
-    done = project.run()
-    assert done.returncode == 0, done.stdout + done.stderr
-    project.output = done.stdout + done.stderr
-    return project
+    return Project(folder).finish()
 
 
 def test_the_combined_model_is_compared_with_the_base_of_its_runs(two_runs):

@@ -71,10 +71,7 @@ def aligned(tmp_path_factory, tiny_model) -> Project:
     (folder / "config" / "config.yaml").write_text(CONFIG)
     rows = "".join(json.dumps(pair(i)) + "\n" for i in range(60))
     (folder / "raw" / "pairs.jsonl").write_text(rows + rows.splitlines()[0] + "\n{}\n")
-    project = Project(folder)
-    done = project.run()
-    assert done.returncode == 0, done.stdout + done.stderr
-    return project
+    return Project(folder).finish()
 
 
 def manifest(project: Project, path: str) -> dict:

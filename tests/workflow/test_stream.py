@@ -34,10 +34,7 @@ def streamed(tmp_path_factory, tiny_model) -> Project:
     project = Project(folder)
     project.edit("config/config.yaml", "    shard_mb: 0.004\n", STREAMED)
     project.edit("config/config.yaml", "models:\n", f"{STORED}models:\n")
-    done = project.run()
-    assert done.returncode == 0, done.stdout + done.stderr
-    project.output = done.stdout + done.stderr
-    return project
+    return project.finish()
 
 
 def test_a_stream_runs_from_raw_files_to_the_report(streamed):

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from anneal.cleaning.language import languages
 from anneal.errors import UserError
-from anneal.records import DROP, IDENTITY
+from anneal.records import DROP, IDENTITY, filled
 
 # Rae et al. 2021, tables A1 and A2; Raffel et al. 2020, section 2.2; Penedo et al. 2024, section 3.
 RULES: dict[str, dict[str, dict[str, float]]] = {
@@ -62,9 +62,7 @@ def filtered_rows(shards: list[Path], settings: dict) -> pa.Table:
 
 def drop_table(columns: dict) -> pa.Table:
     """A table of `records.DROP`; columns that are not given are null."""
-    size = len(columns["row"])
-    filled = {f.name: columns.get(f.name, pa.nulls(size, f.type)) for f in DROP}
-    return pa.table(filled, schema=DROP)
+    return filled(DROP, columns, len(columns["row"]))
 
 
 def broken_rules(scores: pa.StructArray, settings: dict) -> tuple[np.ndarray, np.ndarray]:

@@ -8,19 +8,19 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anneal.cleaning.similarity import BANDS, band_hashes, jaccard, shingle_sets
 from anneal.cleaning.texts import full_text
+from anneal.duck import connect
 from anneal.records import fields_among
 
 # In a bucket of more rows, a row is compared with its first rows only. A pair is lost if the
 # earlier row comes later than that in every bucket the two share.
 BUCKET = 100
-MEMORY, THREADS, FETCH = "600MB", 4, 10_000
+THREADS, FETCH = 4, 10_000
 
 
 class RowStore:
@@ -49,8 +49,8 @@ class RowStore:
 
     def __enter__(self) -> "RowStore":
         self.folder = tempfile.TemporaryDirectory(prefix="anneal-")
-        self.db = duckdb.connect(Path(self.folder.name) / "rows.duckdb")
-        self.db.execute(f"SET memory_limit='{MEMORY}'; SET threads={THREADS}")
+        self.db = connect(Path(self.folder.name) / "rows.duckdb")
+        self.db.execute(f"SET threads={THREADS}")
         self.db.execute("SET preserve_insertion_order=false")
         self._load()
         self._name_first()

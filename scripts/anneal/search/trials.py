@@ -2,15 +2,13 @@
 
 import math
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 
 import optuna
-from transformers import TrainerCallback, set_seed
+from transformers import TrainerCallback
 from transformers.trainer_utils import SaveStrategy
 
 from anneal.cli import log
-from anneal.config.run import method_module
 from anneal.search.settings import with_values
 from anneal.search.study import open_study, take_trial
 from anneal.training.job import Job
@@ -53,8 +51,7 @@ def run_trial(job: Job, settings: dict, trial: optuna.Trial) -> tuple[float, boo
 
 def make_trainer(job: Job):
     """The run's own trainer, seeded as the run is, that saves nothing."""
-    set_seed(job.training["seed"])
-    trainer = import_module(method_module(job.settings["method"])).make_trainer(job)
+    trainer = job.make_trainer()
     trainer.args.save_strategy = SaveStrategy.NO
     trainer.args.load_best_model_at_end = False
     return trainer

@@ -5,6 +5,7 @@ so adding or removing rows never moves a row. That forbids exact quotas: every s
 shares in expectation, the real ones are reported, and gates watch over them.
 """
 
+import orjson
 import xxhash
 
 SPLITS = ("train", "eval", "test")
@@ -21,3 +22,15 @@ def assign(prompt_key: str, seed: str, train: float, evaluation: float) -> str:
     if point < train:
         return "train"
     return "eval" if point < train + evaluation else "test"
+
+
+def side_of(prompt_key: str, split: dict) -> str:
+    """The same by the `split` section of a dataset."""
+    return assign(prompt_key, split["seed"], split["train"], split["eval"])
+
+
+def group_hash(value) -> int | None:
+    """64 bits that stand for a value of a `group_by` column; None for no value."""
+    if value in (None, ""):
+        return None
+    return xxhash.xxh3_64_intdigest(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))

@@ -6,9 +6,9 @@ Everything is asked of the finished ledger, by SQL, so it may be larger than the
 from collections import Counter
 from pathlib import Path
 
-import duckdb
 from pyarrow.dataset import dataset
 
+from anneal.duck import connect
 from anneal.errors import UserError
 from anneal.splitting.assign import SPLITS
 
@@ -17,8 +17,7 @@ EXPECTED = 5
 
 def ask(ledger: Path, sql: str) -> list[tuple]:
     """Rows of a query over the table `ledger`."""
-    with duckdb.connect() as db:
-        db.execute("SET memory_limit='600MB'")
+    with connect() as db:
         db.register("ledger", dataset(str(ledger)))  # DuckDB takes a [ in a path for a pattern
         return db.execute(sql).fetchall()
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anneal.provenance.files import whole_file
-from anneal.records import IDENTITY, PLACE
+from anneal.records import IDENTITY, PLACE, filled
 from anneal.splitting.assign import SPLITS
 
 JOINS = "joins_two_splits"
@@ -66,7 +66,8 @@ def _decided(rows: pa.Table, start: int, drops: pa.Table, sides: np.ndarray) -> 
     split = pa.array(np.array(["", *SPLITS])[sides])
     decided = {name: drops[name].combine_chunks().take(drop_of) for name in ("value", "kept_id")}
     rule = pc.coalesce(drops["rule"].combine_chunks().take(drop_of), JOINS)
-    return _ledger(
+    return filled(
+        LEDGER,
         {
             **{name: rows[name] for name in COLUMNS},
             **decided,
@@ -81,9 +82,4 @@ def _decided(rows: pa.Table, start: int, drops: pa.Table, sides: np.ndarray) -> 
 def _rejected(rows: pa.Table) -> pa.Table:
     place = {name: rows[name] for name, _ in PLACE}
     status = pa.repeat(pa.scalar("rejected"), rows.num_rows)
-    return _ledger({**place, "status": status, "rule": rows["reason"]}, rows.num_rows)
-
-
-def _ledger(columns: dict, size: int) -> pa.Table:
-    filled = {f.name: columns.get(f.name, pa.nulls(size, f.type)) for f in LEDGER}
-    return pa.table(filled, schema=LEDGER)
+    return filled(LEDGER, {**place, "status": status, "rule": rows["reason"]}, rows.num_rows)

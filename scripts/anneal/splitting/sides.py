@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pyarrow as pa
-import xxhash
 
 from anneal.cleaning.row_store import FETCH, RowStore
-from anneal.splitting.assign import SPLITS, assign
+from anneal.splitting.assign import SPLITS, group_hash, side_of
 
 NONE = 0
 
@@ -46,15 +45,9 @@ def _keys(group_by: list[str], batch: pa.RecordBatch) -> dict[str, pa.Array]:
     if group_by:
         extras = [orjson.loads(text) for text in batch.column("extra").to_pylist()]
     for number, name in enumerate(group_by):
-        values = [_hashed(extra.get(name)) for extra in extras]
+        values = [group_hash(extra.get(name)) for extra in extras]
         keys[f"g{number}"] = pa.array(values, pa.uint64())
     return keys
-
-
-def _hashed(value) -> int | None:
-    if value in (None, ""):
-        return None
-    return xxhash.xxh3_64_intdigest(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
 
 
 class _Sides:
@@ -85,14 +78,10 @@ class _Sides:
                 found.add(side)
         if len(found) > 1:
             return
-        side = found.pop() if found else self._assigned(prompt_key)
+        side = found.pop() if found else 1 + SPLITS.index(side_of(prompt_key, self.split))
         self.sides[n] = side
         for sides, g in groups:
             sides[g] = side
-
-    def _assigned(self, prompt_key: str) -> int:
-        split = self.split
-        return 1 + SPLITS.index(assign(prompt_key, split["seed"], split["train"], split["eval"]))
 
     def _number_groups(self) -> list[int]:
         """Table `grouped`: row, prompt key and the number of each of its groups; their counts."""

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.dataset import dataset
 
 from anneal.arrow_dataset import read_arrow_dataset, write_arrow_dataset
+from anneal.duck import connect
 from anneal.errors import UserError
 from anneal.provenance.files import whole_folder
-from anneal.records import PAIR_TOKENS, PLACE
+from anneal.records import PAIR_TOKENS, PLACE, counted
 from anneal.splitting.assign import SPLITS
 from anneal.splitting.mixture import copies
 from anneal.tokenizing.packing import pack, position_ids
@@ -63,12 +63,7 @@ def write_split(table: pa.Table, here: np.ndarray, settings: dict, name: str, fo
     usable = here[pc.is_null(table["problem"]).to_numpy()[here]]
     taken = _weighted(table, usable, settings["weights"]) if name == "train" else usable
     report = _write(table, taken, settings, name, folder)
-    return {**report, "set_aside": _counted(table["problem"].take(here).drop_null())}
-
-
-def _counted(problems: pa.ChunkedArray) -> dict[str, int]:
-    counts = {item["values"]: item["counts"] for item in pc.value_counts(problems).to_pylist()}
-    return dict(sorted(counts.items()))
+    return {**report, "set_aside": counted(table["problem"].take(here).drop_null())}
 
 
 def _split_of(table: pa.Table, ledger: Path) -> np.ndarray:
@@ -76,8 +71,7 @@ def _split_of(table: pa.Table, ledger: Path) -> np.ndarray:
     places = table.select([name for name, _ in PLACE])
     places = places.append_column("n", pa.array(np.arange(table.num_rows)))
     split = np.full(table.num_rows, "", "U5")
-    with duckdb.connect() as db:
-        db.execute("SET memory_limit='600MB'")
+    with connect() as db:
         db.register("places", places)
         db.register("ledger", dataset(str(ledger)))
         sql = "SELECT n, split FROM places JOIN ledger USING (source, file, line) WHERE split != ''"

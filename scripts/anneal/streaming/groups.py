@@ -7,7 +7,7 @@ and a later row that would join two sides is set aside.
 import orjson
 import xxhash
 
-from anneal.splitting.assign import assign
+from anneal.splitting.assign import group_hash, side_of
 
 
 class Groups:
@@ -27,18 +27,14 @@ class Groups:
         found = {self.sides[key] for key in keys if key in self.sides}
         if len(found) > 1:
             return None
-        side = found.pop() if found else self._assigned(row)
+        side = found.pop() if found else side_of(row["prompt_key"], self.split)
         self.sides.update(dict.fromkeys(keys, side))
         return side
 
-    def _named(self, row: dict) -> list[tuple]:
+    def _named(self, row: dict) -> list[tuple[str, int]]:
         extra = orjson.loads(row["extra"])
-        names = [name for name in self.split["group_by"] if extra.get(name) not in (None, "")]
-        return [(name, orjson.dumps(extra[name], option=orjson.OPT_SORT_KEYS)) for name in names]
-
-    def _assigned(self, row: dict) -> str:
-        split = self.split
-        return assign(row["prompt_key"], split["seed"], split["train"], split["eval"])
+        found = [(name, group_hash(extra.get(name))) for name in self.split["group_by"]]
+        return [(name, value) for name, value in found if value is not None]
 
 
 def _key(name: tuple) -> int:

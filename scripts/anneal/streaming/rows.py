@@ -15,7 +15,7 @@ from anneal.cleaning.filters import broken_rules, check_languages
 from anneal.cleaning.texts import full_text
 from anneal.records import SCORES
 from anneal.sources.read import read_batches, record_maker
-from anneal.splitting.assign import assign
+from anneal.splitting.assign import side_of
 from anneal.splitting.ledger import JOINS
 from anneal.streaming.counts import RowCounts
 from anneal.streaming.groups import Groups
@@ -84,13 +84,8 @@ class Selector:
         return self.seen.add([int(row["content_key"][:16], 16) for row in rows])
 
     def _sided(self, row: dict) -> dict:
-        side = self.groups.side(row) if self.groups else self._side(row)
+        side = self.groups.side(row) if self.groups else side_of(row["prompt_key"], self.split)
         return _dropped(JOINS) if side is None else {"status": "kept", "split": side}
-
-    def _side(self, row: dict) -> str:
-        return assign(
-            row["prompt_key"], self.split["seed"], self.split["train"], self.split["eval"]
-        )
 
 
 def _dropped(rule: str) -> dict:

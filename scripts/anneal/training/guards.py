@@ -79,7 +79,7 @@ def watch_loss(trainer, job: Job) -> None:
 
 def row_ids(inputs: dict, job: Job) -> list[str]:
     """Ids of the rows in a batch, found again by their tokens."""
-    rows = datasets.load_from_disk(str(job.splits / ("first" if job.streamed else "train")))
+    rows = datasets.load_from_disk(str(job.train_folder))
     name = "ids" if "ids" in rows.column_names else "id"
     batch = {tuple(ids) for ids in inputs["input_ids"].tolist()} if "input_ids" in inputs else set()
     found = []

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 
 import datasets
+from transformers import set_seed
 
+from anneal.config.run import method_module
 from anneal.provenance.files import read_json
 from anneal.training.data import load_split, load_stream
 from anneal.training.models import load_model, load_tokenizer
@@ -30,6 +33,11 @@ class Job:
     reward: Path | None = None
     adapters: tuple[Path, ...] = ()
     trackers: Path | None = None
+
+    def make_trainer(self):
+        """The trainer of the run's method, its seed set."""
+        set_seed(self.training["seed"])
+        return import_module(method_module(self.settings["method"])).make_trainer(self)
 
     @cached_property
     def training(self) -> dict:
@@ -84,9 +92,13 @@ class Job:
         return load_stream(self.splits, self.base, self.training["seed"], self.notes)
 
     @cached_property
-    def train_rows(self) -> datasets.Dataset:
+    def train_folder(self) -> Path:
         """Training rows to look at: all of them, or the first ones of a stream."""
-        return load_split(self.splits / ("first" if self.streamed else "train"))
+        return self.splits / ("first" if self.streamed else "train")
+
+    @cached_property
+    def train_rows(self) -> datasets.Dataset:
+        return load_split(self.train_folder)
 
     @cached_property
     def eval_rows(self) -> datasets.Dataset:

@@ -2,14 +2,13 @@
 
 import json
 import shutil
-from importlib import import_module
 from pathlib import Path
 
 import torch
-from transformers import EarlyStoppingCallback, TrainerState, set_seed
+from transformers import EarlyStoppingCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
-from anneal.config.run import ONLINE, method_module
+from anneal.config.run import ONLINE
 from anneal.errors import UserError
 from anneal.provenance.files import read_json, whole_folder
 from anneal.training.advice import advice
@@ -39,8 +38,7 @@ def train(job: Job, folder: Path) -> dict:
         facts for the manifest: steps, rates, memory, the verification.
     """
     stop, speed = StopOnSignal(), MeasureSpeed(job)
-    set_seed(job.training["seed"])
-    trainer = import_module(method_module(job.settings["method"])).make_trainer(job)
+    trainer = job.make_trainer()
     resume = last_complete(job.checkpoints)
     resumed_step = step_of(resume) if resume else 0
     for callback in _callbacks(job, resumed_step):
