@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from anneal.config.alignment import Online, Preference
 from anneal.config.base import Name, Section, Share
+from anneal.config.strategy import Strategy
 from anneal.config.tuning import VIRTUAL, Tuning
 
 Method = Literal[
@@ -131,8 +132,19 @@ class Run(Section):
         description="Local files that the curves go to besides the run's own metrics.jsonl, in "
         "`results/PROJECT/trackers/RUN`. Never causes a rerun.",
     )
-    threads: int = Field(2, ge=1, description="CPU threads. Never causes a rerun.")
+    strategy: Strategy = Field(
+        default_factory=Strategy, description="How many processes train it. Never causes a rerun."
+    )
+    hardware: Name = Field(
+        "cpu",
+        description="Device of each process, by its name in config/hardware.yaml; what is not "
+        "`cpu` is asked for as a GPU. Never causes a rerun.",
+    )
+    threads: int = Field(2, ge=1, description="CPU threads a process. Never causes a rerun.")
     mem_mb: int = Field(16_000, ge=1, description="Memory asked for. Never causes a rerun.")
+    minutes: int = Field(
+        1440, ge=1, description="Time asked for; a run that needs more goes on. Never a rerun."
+    )
 
     @model_validator(mode="after")
     def _groups_are_whole(self):
