@@ -18,6 +18,7 @@ from anneal.provenance.manifests import write_manifest
 from anneal.search.plots import plot_range_test
 from anneal.search.range_test import range_test
 from anneal.training.job import Job
+from anneal.training.precision import with_usable_precision
 
 
 def main(arguments) -> None:
@@ -25,7 +26,7 @@ def main(arguments) -> None:
     settings = arguments.step.settings
     base, splits = arguments.base.parent, arguments.splits.parent
     with tempfile.TemporaryDirectory() as unused:
-        job = Job(settings["run"], base, splits, Path(unused))
+        job = Job(with_usable_precision(settings["run"]), base, splits, Path(unused))
         found = range_test(job, settings["low"], settings["high"], settings["steps"])
     write_json(arguments.curve, found)
     plot_range_test(found, arguments.plot)

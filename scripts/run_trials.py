@@ -17,6 +17,7 @@ from anneal.provenance.digests import digest_value
 from anneal.provenance.manifests import input_digest, write_manifest
 from anneal.search.trials import run_trials
 from anneal.training.job import Job
+from anneal.training.precision import with_usable_precision
 
 
 def main(arguments) -> None:
@@ -25,11 +26,12 @@ def main(arguments) -> None:
     inputs = {"base": arguments.base, "splits": arguments.splits}
     digests = {name: input_digest(path) for name, path in inputs.items()}
     fixed = {name: value for name, value in step.settings.items() if name != "trials"}
+    settings = step.settings | {"run": with_usable_precision(fixed["run"])}
     fingerprint = digest_value([fixed, step.code, digests])[:16]
     folder = arguments.studies / fingerprint
     with tempfile.TemporaryDirectory() as unused:
-        job = Job(fixed["run"], arguments.base.parent, arguments.splits.parent, Path(unused))
-        done = run_trials(job, step.settings, folder, arguments.worker, arguments.workers)
+        job = Job(settings["run"], arguments.base.parent, arguments.splits.parent, Path(unused))
+        done = run_trials(job, settings, folder, arguments.worker, arguments.workers)
     write_manifest(arguments.manifest, step, inputs, [], trials=done, fingerprint=fingerprint)
 
 

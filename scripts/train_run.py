@@ -22,7 +22,7 @@ def main(arguments) -> None:
     os.environ.update(HF_HUB_OFFLINE=offline, HF_DATASETS_OFFLINE=offline)
     from anneal.search.settings import with_values
     from anneal.training.job import Job  # reads the switches above
-    from anneal.training.precision import usable_precision
+    from anneal.training.precision import with_usable_precision
     from anneal.training.train import train
 
     torch.set_num_threads(arguments.threads)
@@ -33,11 +33,11 @@ def main(arguments) -> None:
     inputs |= {"best": arguments.best} if arguments.best else {}
     searched = read_json(arguments.best)["values"] if arguments.best else {}
     digests = {name: input_digest(path) for name, path in inputs.items()}
-    training = step.settings["training"]
-    precision = usable_precision(training)
+    settings = with_usable_precision(step.settings)
+    precision = settings["training"]["precision"]
     fingerprint = digest_value([step_key(step), digests, precision])[:16]
     job = Job(
-        with_values(step.settings | {"training": training | {"precision": precision}}, searched),
+        with_values(settings, searched),
         arguments.base.parent,
         arguments.splits.parent,
         arguments.checkpoints / fingerprint,

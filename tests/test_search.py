@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import optuna
@@ -15,7 +16,9 @@ import pytest
 from test_config import load, refused
 from tiny import REPOSITORY
 
+import run_trials as run_trials_step
 from anneal.arrow_dataset import write_arrow_dataset
+from anneal.cli import step
 from anneal.config.run import Run
 from anneal.config.search import Study
 from anneal.errors import UserError
@@ -233,6 +236,32 @@ def test_a_hopeless_trial_is_pruned_at_a_rung(job, tmp_path):
     assert 0 < len(pruned) < 6
     assert all(len(row["rungs"]) < 4 for row in pruned)
     plot_history(trials, tmp_path / "history.svg")
+
+
+def test_a_trial_that_needs_too_much_memory_is_pruned_and_the_worker_goes_on(job, tmp_path):
+    space = {"r": {"low": 10**13, "high": 2 * 10**13}}
+    settings = study_settings(trials=2, space=space)
+    assert run_trials(job, settings, tmp_path, 0, 1) == [0, 1]
+    study = load_study(tmp_path)
+    assert [trial.state for trial in study.get_trials()] == [STATES.PRUNED] * 2
+    with pytest.raises(UserError, match="0 of them not pruned"):
+        best_trial(study, 2)
+
+
+def test_a_study_trains_in_the_number_format_that_the_device_has(tiny_model, splits, tmp_path):
+    base = shutil.copytree(tiny_model, tmp_path / "base")
+    for folder in (base, splits):
+        (folder / "manifest.json").write_text('{"outputs": {}, "facts": {}}')
+    settings = study_settings(trials=1)
+    settings["run"]["training"] |= {"precision": "fp16", "precision_fallback": "fp32"}
+    arguments = SimpleNamespace(
+        **{"step": step("{}"), "studies": tmp_path / "studies", "manifest": tmp_path / "0.json"},
+        **{"base": base / "manifest.json", "splits": splits / "manifest.json"},
+        **{"worker": 0, "workers": 1, "threads": 1},
+    )
+    arguments.step.settings = settings
+    run_trials_step.main(arguments)
+    assert json.loads((tmp_path / "0.json").read_text())["facts"]["trials"] == [0]
 
 
 def test_without_a_pruner_every_trial_comes_to_its_end(tmp_path):

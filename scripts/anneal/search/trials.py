@@ -11,6 +11,7 @@ from transformers.trainer_utils import SaveStrategy
 from anneal.cli import log
 from anneal.search.settings import with_values
 from anneal.search.study import open_study, take_trial
+from anneal.training.advice import OutOfMemory, advice
 from anneal.training.job import Job
 
 
@@ -38,14 +39,22 @@ def run_trials(job: Job, settings: dict, folder: Path, worker: int, workers: int
 
 
 def run_trial(job: Job, settings: dict, trial: optuna.Trial) -> tuple[float, bool]:
-    """Train with a trial's values; the last evaluation loss, and whether it was pruned."""
+    """Train with a trial's values; the last evaluation loss, and whether it was pruned.
+
+    Values that need too much memory are pruned too: others may do with less.
+    """
     steps = {"max_steps": settings["max_steps"], "eval_steps": settings["eval_steps"]}
     values = with_values(settings["run"], trial.params)
     values["training"] |= steps
-    trainer = make_trainer(replace(job, settings=values))
-    rungs = Rungs(trial)
-    trainer.add_callback(rungs)
-    trainer.train()
+    job, rungs = replace(job, settings=values), Rungs(trial)
+    try:
+        with advice(job, lambda: f"trial {trial.number}"):
+            trainer = make_trainer(job)
+            trainer.add_callback(rungs)
+            trainer.train()
+    except OutOfMemory as error:
+        log.warning("%s", error)
+        return math.nan, True
     return rungs.loss, rungs.pruned
 
 

@@ -11,9 +11,13 @@ MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
 DISK = ("No space left on device", "Disk quota exceeded", "file write failed")
 
 
+class OutOfMemory(UserError):
+    """The settings need more memory than the device has."""
+
+
 @contextmanager
 def advice(job, at) -> Iterator[None]:
-    """Turn a full memory or a full disk into a `UserError`.
+    """Turn a full memory into `OutOfMemory` and a full disk into a `UserError`.
 
     Args:
         at: called for where it happened, e.g. `step 12`.
@@ -25,7 +29,8 @@ def advice(job, at) -> Iterator[None]:
         if isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
             m in text for m in MEMORY
         ):
-            raise UserError(f"runs.*.training, {at()}", "out of memory", _smaller(job)) from None
+            where = f"runs.*.training, {at()}"
+            raise OutOfMemory(where, "out of memory", _smaller(job)) from None
         if any(m in text for m in DISK):
             do = "free space and run again: it goes on from the last complete checkpoint"
             raise UserError(str(job.checkpoints), f"the disk is full at {at()}", do) from None

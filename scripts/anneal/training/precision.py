@@ -8,6 +8,12 @@ from anneal.errors import UserError
 AMPERE = (8, 0)
 
 
+def with_usable_precision(settings: dict) -> dict:
+    """A run's settings with the number format that it will really have."""
+    training = settings["training"]
+    return settings | {"training": training | {"precision": usable_precision(training)}}
+
+
 def usable_precision(training: dict) -> str:
     """The precision asked for, or the stated fallback where the device lacks it.
 

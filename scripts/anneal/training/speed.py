@@ -3,23 +3,27 @@
 import resource
 import time
 
+import pyarrow.compute as pc
 import torch
+from datasets import Dataset
 from transformers import TrainerCallback
 
+from anneal.config.run import ONLINE
 from anneal.training.job import Job
+
+PAIR = {"prompt": 2, "chosen": 1, "rejected": 1}
 
 
 class MeasureSpeed(TrainerCallback):
-    """At each logged step: `step`, `tokens_per_second` since the one before, `memory_mb`."""
+    """At each logged step: `step`, `tokens_per_second` since the one before, `memory_mb`.
+
+    Tokens are those that the trained model reads: of a pair the prompt twice and both answers, of
+    an online method the prompts and the answers that it drew.
+    """
 
     def __init__(self, job: Job):
-        training = job.training
-        sequences = (
-            training["per_device_train_batch_size"] * training["gradient_accumulation_steps"]
-        )
-        rows = job.train_rows
-        most = sequences if job.streamed else len(rows)
-        self.tokens = min(sequences, most) * sum(rows["length"]) / len(rows)
+        self.rows, self.prompt = rows_a_step(job), mean_tokens(job.train_rows)
+        self.online = job.settings["method"] in ONLINE
         self.points: list[dict] = []
         self.seconds = 0.0
 
@@ -35,7 +39,8 @@ class MeasureSpeed(TrainerCallback):
             return
         now = state.global_step, time.monotonic()
         steps, seconds = now[0] - self.last[0], now[1] - self.last[1]
-        rate = steps * self.tokens / max(seconds, 1e-9)
+        answer = logs["answer_length"] if self.online else 0
+        rate = steps * self.rows * (self.prompt + answer) / max(seconds, 1e-9)
         point = {"tokens_per_second": round(rate, 1), "memory_mb": peak_memory_mb()}
         self.points.append({"step": state.global_step, **point})
         self.last = now
@@ -47,6 +52,24 @@ class MeasureSpeed(TrainerCallback):
         mean = round(len(self.points) / times, 1) if times else 0.0
         rates = {"tokens_per_second": mean, "speed": self.points[::every]}
         return {"train_seconds": round(self.seconds, 1), **rates}
+
+
+def rows_a_step(job: Job) -> int:
+    """Sequences, pairs or answers that one step learns from."""
+    training, rows = job.training, len(job.train_rows)
+    size = training["per_device_train_batch_size"] * training["gradient_accumulation_steps"]
+    if job.settings["method"] == "ppo":
+        return job.settings["online"]["rollout_size"]
+    return size if job.streamed or job.settings["method"] in ONLINE else min(size, rows)
+
+
+def mean_tokens(rows: Dataset) -> float:
+    """Tokens that a model reads of one row, on average; of a row of prompts, the prompt's."""
+    table = rows.with_format("arrow")[:]
+    if "chosen_ids" not in table.column_names:
+        return pc.mean(table["length"]).as_py()
+    of = {n: pc.sum(pc.list_value_length(table[f"{n}_ids"])).as_py() for n in PAIR}
+    return sum(times * of[name] for name, times in PAIR.items()) / len(table)
 
 
 def peak_memory_mb() -> int:
