@@ -8,7 +8,8 @@ import shutil
 from itertools import count
 from pathlib import Path
 
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
 
 from anneal.cli import log
 from anneal.provenance.files import read_json, write_json
@@ -77,6 +78,15 @@ def broken(checkpoint: Path) -> str | None:
         if not path.is_file() or path.stat().st_size != size:
             return f"{name} is missing or cut"
     return None
+
+
+def train_from(trainer, checkpoint: Path | None) -> None:
+    """Train to the end, from a checkpoint if there is one; the last one has the weights."""
+    if checkpoint and is_last(checkpoint):
+        trainer.state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+        trainer._load_from_checkpoint(str(checkpoint))
+    else:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
 
 def is_last(checkpoint: Path) -> bool:

@@ -5,8 +5,7 @@ import shutil
 from pathlib import Path
 
 import torch
-from transformers import EarlyStoppingCallback, TrainerState
-from transformers.trainer import TRAINER_STATE_NAME
+from transformers import EarlyStoppingCallback
 
 from anneal.config.run import ONLINE
 from anneal.errors import UserError
@@ -15,9 +14,9 @@ from anneal.training.advice import advice
 from anneal.training.checkpoints import (
     KeepCheckpoints,
     best_checkpoint,
-    is_last,
     last_complete,
     step_of,
+    train_from,
 )
 from anneal.training.curves import WriteCurves, read_curves
 from anneal.training.guards import try_longest_rows, watch_loss
@@ -49,11 +48,7 @@ def train(job: Job, folder: Path) -> dict:
         tried = _try_first(trainer, job)
         if not resume:
             trainer.evaluate()
-        if resume and is_last(resume):
-            trainer.state = TrainerState.load_from_json(str(resume / TRAINER_STATE_NAME))
-            trainer._load_from_checkpoint(str(resume))
-        else:
-            trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+        train_from(trainer, resume)
     stop.check(trainer.state)
     if trainer.state.global_step == 0:
         raise UserError("runs.*.training", "no step was made", "check max_steps and the epochs")
