@@ -20,12 +20,14 @@ import memory
 import near_duplicates
 import starting
 import tokenizing
+import training
 from measure import HEAD, HERE, OURS, PEER, REPOSITORY, run, shown
 from rows import write_rows
 
 COMPARISONS = {
     "start": starting.compare,
     "tokenize": tokenizing.compare,
+    "train": training.compare,
     "clean": cleaning.compare,
     "near-duplicates": near_duplicates.compare,
     "dag": dag.compare,
