@@ -10,13 +10,13 @@ from anneal.training.job import Job
 
 
 class MeasureSpeed(TrainerCallback):
-    """At each logged step: `step`, `tokens_per_second` since the one before, `memory_mb`."""
+    """At each logged step: `step`, `tokens_per_second` since the one before, `memory_mb`.
+
+    Tokens are those of all processes, memory is that of the first.
+    """
 
     def __init__(self, job: Job):
-        training = job.training
-        sequences = (
-            training["per_device_train_batch_size"] * training["gradient_accumulation_steps"]
-        )
+        sequences, self.processes = job.training["global_batch_size"], job.strategy.world_size
         rows = job.train_rows
         most = sequences if job.streamed else len(rows)
         self.tokens = min(sequences, most) * sum(rows["length"]) / len(rows)
@@ -40,12 +40,19 @@ class MeasureSpeed(TrainerCallback):
         self.points.append({"step": state.global_step, **point})
         self.last = now
 
-    def facts(self) -> dict:
-        """Seconds of training, the mean rate, and at most a hundred of the points."""
+    def facts(self, weights: int, trained_weights: int) -> dict:
+        """Seconds of training, the mean rate, and at most a hundred of the points.
+
+        `teraflops_per_process` is 2 operations a weight forward, 2 backward, and 2 more for each
+        trained one (Chowdhery 2022, arXiv:2204.02311, appendix B, attention left out); over the
+        device's peak it is the model FLOPs utilisation.
+        """
         every = max(1, len(self.points) // 100)
         times = sum(1 / point["tokens_per_second"] for point in self.points if point["step"])
         mean = round(len(self.points) / times, 1) if times else 0.0
+        operations = mean * (4 * weights + 2 * trained_weights) / self.processes
         rates = {"tokens_per_second": mean, "speed": self.points[::every]}
+        rates["teraflops_per_process"] = round(operations / 1e12, 6)
         return {"train_seconds": round(self.seconds, 1), **rates}
 
 
