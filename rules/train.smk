@@ -13,10 +13,11 @@ rule train_run:
         f"{LOGS}/train_run/{{run}}.log",
     conda:
         "../envs/train.yaml"
-    threads: lambda wildcards: run_of(wildcards).threads
+    threads: lambda wildcards: run_of(wildcards).threads * run_of(wildcards).strategy.processes
     resources:
         mem_mb=lambda wildcards: run_of(wildcards).mem_mb,
         tracker=lambda wildcards: run_of(wildcards).tracker,
+        strategy=lambda wildcards: run_of(wildcards).strategy.model_dump_json(),
     params:
         step=step("train_run"),
         checkpoints=f"{RESULTS}/checkpoints/{{run}}",
@@ -24,7 +25,8 @@ rule train_run:
         reward=lambda wildcards, input: f"--reward {input.reward}" if input.reward else "",
         best=lambda wildcards, input: f"--best {input.best}" if input.best else "",
     shell:
-        "python scripts/train_run.py --step {params.step:q} --log {log:q}"
+        "python scripts/launch.py --strategy {resources.strategy:q} --cpus {threads}"
+        " scripts/train_run.py --step {params.step:q} --log {log:q}"
         " --base {input.base:q} --splits {input.splits:q} --checkpoints {params.checkpoints:q}"
         " {params.reward} {params.best} --adapters {input.adapters:q}"
         " --tracker {resources.tracker} --trackers {params.trackers:q} --threads {threads}"

@@ -23,10 +23,11 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 from transformers import HfArgumentParser, TrainingArguments
 
 from anneal import cli
+from anneal.config.strategy import Strategy
 from anneal.errors import UserError
 from anneal.provenance.digests import digest_bytes, digest_value
 from anneal.training.alpaca import alpaca_rows
-from anneal.training.checkpoints import KeepCheckpoints, last_complete, train_from
+from anneal.training.checkpoints import KeepCheckpoints, resumable, train_from
 from anneal.training.data import Collator
 from anneal.training.models import load_model, load_tokenizer
 from anneal.training.save import align_stop_token
@@ -102,9 +103,19 @@ def what_is_learned(args) -> dict:
     return {k: v for k, v in args.to_sanitized_dict().items() if k not in NO_RESULT}
 
 
+def strategy_of(args) -> Strategy:
+    """What the options and torchrun's environment amount to."""
+    several = "ddp" if args.world_size > 1 else "single"
+    kind = "fsdp" if args.fsdp else "deepspeed" if args.deepspeed else several
+    version = {"fsdp_version": int(args.fsdp_config.get("version", 2))} if args.fsdp else {}
+    return Strategy(kind=kind, processes=args.world_size, **version)
+
+
 def train(args, folder: Path, rows, output: Path) -> None:
     tokenizer, stop = load_tokenizer(folder), StopOnSignal()
-    keep, args.save_total_limit = KeepCheckpoints(args.save_total_limit or sys.maxsize, 0), None
+    strategy = strategy_of(args)
+    keep = KeepCheckpoints(args.save_total_limit or sys.maxsize, 0, strategy)
+    args.save_total_limit = None
     trainer = SftTrainer(
         model=load_model(folder),
         args=args,
@@ -112,7 +123,7 @@ def train(args, folder: Path, rows, output: Path) -> None:
         train_dataset=rows,
         callbacks=[keep, stop],
     )
-    train_from(trainer, last_complete(Path(args.output_dir)))
+    train_from(trainer, resumable(Path(args.output_dir), strategy), strategy)
     stop.check(trainer.state)
     trainer.save_model(str(output))
     if args.process_index == 0:

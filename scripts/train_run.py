@@ -12,6 +12,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import torch
 
 from anneal import cli
+from anneal.config.strategy import Strategy
 from anneal.provenance.digests import digest_value
 from anneal.provenance.files import read_json
 from anneal.provenance.manifests import input_digest, step_key, write_manifest
@@ -22,10 +23,11 @@ def main(arguments) -> None:
     os.environ.update(HF_HUB_OFFLINE=offline, HF_DATASETS_OFFLINE=offline)
     from anneal.search.settings import with_values
     from anneal.training.job import Job  # reads the switches above
-    from anneal.training.precision import with_usable_precision
+    from anneal.training.precision import check_kernels, with_usable_precision
+    from anneal.training.processes import check_processes, is_first
     from anneal.training.train import train
 
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(max(1, arguments.threads // int(os.environ.get("LOCAL_WORLD_SIZE", 1))))
     step, folder = arguments.step, arguments.manifest.parent
     inputs = {"base": arguments.base, "splits": arguments.splits}
     inputs |= {"reward": arguments.reward} if arguments.reward else {}
@@ -34,6 +36,7 @@ def main(arguments) -> None:
     searched = read_json(arguments.best)["values"] if arguments.best else {}
     digests = {name: input_digest(path) for name, path in inputs.items()}
     settings = with_usable_precision(step.settings)
+    check_kernels(settings["training"])
     precision = settings["training"]["precision"]
     fingerprint = digest_value([step_key(step), digests, precision])[:16]
     job = Job(
@@ -45,9 +48,12 @@ def main(arguments) -> None:
         arguments.reward.parent / "model" if arguments.reward else None,
         tuple(path.parent / "model" for path in arguments.adapters),
         arguments.trackers,
+        arguments.strategy,
     )
+    check_processes(arguments.strategy)
     facts = train(job, folder) | ({"searched": searched} if searched else {})
-    write_manifest(arguments.manifest, step, inputs, [folder], fingerprint=fingerprint, **facts)
+    if is_first():
+        write_manifest(arguments.manifest, step, inputs, [folder], fingerprint=fingerprint, **facts)
 
 
 def streams_from_hub(splits: Path) -> bool:
@@ -66,5 +72,7 @@ if __name__ == "__main__":
     arguments.add_argument("--best", type=Path, help="result of a study; its values are taken")
     arguments.add_argument("--tracker", default="none", help="where curves go besides our own")
     arguments.add_argument("--trackers", type=Path, help="folder of the tracker's files")
-    arguments.add_argument("--threads", type=int, default=2)
+    arguments.add_argument("--threads", type=int, default=2, help="of all processes of this node")
+    how = {"type": Strategy.model_validate_json, "default": Strategy()}
+    arguments.add_argument("--strategy", **how, help="JSON; scripts/launch.py says it")
     cli.run(main, arguments.parse_args())

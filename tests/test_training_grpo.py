@@ -63,7 +63,7 @@ def test_a_resumed_run_ends_with_the_bytes_of_an_undisturbed_one(
     """Two steps are one pass over the prompts, so the third begins another order."""
     online = {"generations": 2}
     given = settings(method, online, tuning, per_device_train_batch_size=16)
-    given["training"]["gradient_accumulation_steps"] = 2
+    given["training"]["global_batch_size"] *= 2
     name = "adapter_model" if tuning["kind"] == "lora" else "model"
     facts, whole, kept = whole_and_resumed(given, base, prompts, tmp_path)
     assert (facts["resumed_step"], facts["steps"]) == (2, 6)

@@ -18,7 +18,7 @@ from anneal.training import advice as advising
 from anneal.training.curves import read_curves
 from anneal.training.guards import longest_rows, try_longest_rows
 from anneal.training.job import Job
-from anneal.training.precision import usable_precision
+from anneal.training.precision import check_kernels, usable_precision
 from anneal.training.sft import make_trainer
 
 
@@ -110,6 +110,19 @@ def test_fp16_without_a_gpu_is_an_error_or_the_stated_fallback():
     with pytest.raises(UserError, match="fp16 needs a GPU, and this job sees none"):
         usable_precision({"precision": "fp16", "precision_fallback": None})
     assert usable_precision({"precision": "fp16", "precision_fallback": "fp32"}) == "fp32"
+
+
+@pytest.mark.parametrize(
+    ("asked", "package"),
+    [({"attention": "flash_attention_2"}, "flash_attn"), ({"liger": True}, "liger_kernel")],
+)
+def test_kernels_that_are_not_here_are_refused(monkeypatch, asked, package):
+    training = {"attention": "sdpa", "liger": False} | asked
+    with pytest.raises(UserError, match=f"{package} needs a GPU, and this job sees none"):
+        check_kernels(training)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(UserError, match=f"package '{package}' is not installed"):
+        check_kernels(training)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import datasets
 
+from anneal.config.strategy import Strategy
 from anneal.training.speed import MeasureSpeed, mean_tokens
 
 
@@ -19,10 +20,10 @@ def test_a_sequence_is_read_once():
 
 
 def test_an_online_step_reads_its_prompts_and_the_answers_that_it_drew():
-    training = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
-    settings = {"method": "grpo", "training": training}
+    training = {"global_batch_size": 4}
     rows = datasets.Dataset.from_list([{"length": 6}])
-    job = SimpleNamespace(settings=settings, training=training, train_rows=rows, streamed=False)
+    job = SimpleNamespace(settings={"method": "grpo"}, training=training, train_rows=rows)
+    job.streamed, job.strategy = False, Strategy()
     speed, state = MeasureSpeed(job), SimpleNamespace(global_step=0)
     speed.on_train_begin(None, state, None)
     speed.last = 0, speed.began - 2

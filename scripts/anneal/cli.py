@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import os
 import sys
 import traceback
 import warnings
@@ -88,11 +89,13 @@ def _stop(line: str) -> None:
 def _log_to(path: Path | None) -> None:
     log.setLevel(logging.DEBUG)
     shown = logging.StreamHandler()
-    shown.setLevel(logging.WARNING)
+    shown.setLevel(logging.WARNING if os.environ.get("RANK", "0") == "0" else logging.ERROR)
     shown.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
     log.addHandler(shown)
     if path is None:
         return
+    if rank := int(os.environ.get("RANK", "0")):
+        path = path.with_suffix(f".rank{rank}.log")
     path.parent.mkdir(parents=True, exist_ok=True)
     written = logging.FileHandler(path, mode="w", encoding="utf-8")
     written.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

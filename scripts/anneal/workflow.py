@@ -19,7 +19,7 @@ from anneal.sources.shards import ELSEWHERE, DigestCache, plan_shards, without_t
 
 REPORTING = Path(__file__).resolve().parent / "reporting"
 ANSWERS = "ANNEAL_ANSWERS"
-VOLATILE = {"tracker", "threads", "mem_mb"}
+VOLATILE = {"tracker", "threads", "mem_mb", "strategy", "hardware", "minutes"}
 # Steps that import the method's module by its name.
 METHODICAL = ("train_run", "range_test", "run_trials")
 

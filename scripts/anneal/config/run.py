@@ -6,6 +6,8 @@ from pydantic import Field, model_validator
 
 from anneal.config.alignment import Online, Preference
 from anneal.config.base import Name, Section, Share
+from anneal.config.batch import solve_batch
+from anneal.config.sharing import cannot_share
 from anneal.config.strategy import Strategy
 from anneal.config.tuning import VIRTUAL, Tuning
 
@@ -56,7 +58,17 @@ class Training(Section):
         4, ge=1, description="Sequences in a micro-batch; a packed sequence counts as one."
     )
     gradient_accumulation_steps: int = Field(
-        8, ge=1, description="Micro-batches in one optimiser step."
+        8,
+        ge=1,
+        description="Micro-batches of a process in one optimiser step. Solved from "
+        "`global_batch_size` where that is set and this is not.",
+    )
+    global_batch_size: int | None = Field(
+        None,
+        ge=1,
+        description="Sequences in one optimiser step, over all processes: "
+        "per_device_train_batch_size x gradient_accumulation_steps x processes. Set it to keep a "
+        "run's result when the number of processes changes.",
     )
     lr_scheduler_type: Literal["cosine", "linear", "constant", "constant_with_warmup"] = Field(
         "cosine", description="Schedule of the learning rate."
@@ -90,7 +102,14 @@ class Training(Section):
     precision_fallback: Literal["fp32", "fp16"] | None = Field(
         None, description="Number format where the device lacks `precision`; unset, the run stops."
     )
-    attention: Literal["sdpa", "eager"] = Field("sdpa", description="Attention implementation.")
+    attention: Literal["sdpa", "eager", "flash_attention_2"] = Field(
+        "sdpa",
+        description="Attention implementation; `flash_attention_2` needs a GPU and the package "
+        "flash-attn.",
+    )
+    liger: bool = Field(
+        False, description="Liger's kernels; they need a GPU and the package liger-kernel."
+    )
     train_sampling_strategy: Literal["random", "group_by_length"] = Field(
         "random",
         description="Order of the sequences; `group_by_length` saves padding where nothing is "
@@ -148,13 +167,18 @@ class Run(Section):
 
     @model_validator(mode="after")
     def _groups_are_whole(self):
-        training, group = self.training, self.online.generations
-        answers = training.per_device_train_batch_size * training.gradient_accumulation_steps
+        answers, group = self.batch()["global_batch"], self.online.generations
         if self.method in ("grpo", "rloo") and answers % group:
             raise ValueError(
                 f"{answers} answers a step (per_device_train_batch_size times "
                 f"gradient_accumulation_steps) make no whole groups of {group} (online.generations)"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _processes_can_share_it(self):
+        if self.strategy.kind != "single" and (problem := cannot_share(self)):
+            raise ValueError(f"strategy '{self.strategy.kind}': {problem}")
         return self
 
     @model_validator(mode="after")
@@ -187,6 +211,19 @@ class Run(Section):
             raise ValueError("method 'reward' cannot tell padding behind the tokens of 'prompt'")
         return self
 
+    def batch(self) -> dict[str, int]:
+        """Global batch, micro-batch, accumulation and processes of this run."""
+        training = self.training
+        solved = training.global_batch_size and (
+            "gradient_accumulation_steps" not in training.model_fields_set
+        )
+        return solve_batch(
+            training.global_batch_size,
+            training.per_device_train_batch_size,
+            None if solved else training.gradient_accumulation_steps,
+            self.strategy.data_processes,
+        )
+
     def reward_model(self) -> str | None:
         """The run that scores this run's answers."""
         return self.online.reward_model if self.method in ONLINE else None
@@ -197,6 +234,9 @@ class Run(Section):
         named |= {"preference"} if self.method in ("dpo", "kto", "orpo") else set()
         named |= {"online"} if self.method in ONLINE else set()
         settings = self.model_dump(include=named)
+        # how the batch is shared among processes is no part of the result
+        del settings["training"]["gradient_accumulation_steps"]
+        settings["training"]["global_batch_size"] = self.batch()["global_batch"]
         if self.method in PAIRED and "dropout" not in self.tuning.model_fields_set:
             settings["tuning"]["dropout"] = 0.0
         if settings["training"]["learning_rate"] is None:
@@ -212,4 +252,6 @@ class Run(Section):
             return "set training.max_steps: a streamed dataset has no length that epochs count"
         if self.training.train_sampling_strategy != "random":
             return "train_sampling_strategy must be random: a stream is shuffled in its buffer"
+        if self.strategy.world_size > 1:
+            return "a streamed dataset is read by one process: set strategy.kind to 'single'"
         return None

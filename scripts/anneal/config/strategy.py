@@ -25,13 +25,28 @@ class Strategy(Section):
         description="Keep shards of weights and optimiser in the machine's memory: `fsdp`, and "
         "`deepspeed` of stage 3; of stage 2 the optimiser only.",
     )
-    zero_stage: Literal[2, 3] = Field(3, description="ZeRO stage of `deepspeed`.")
-    fsdp_version: Literal[1, 2] = Field(2, description="FSDP of PyTorch: 2 is the current one.")
+    zero_stage: int = Field(3, ge=2, le=3, description="ZeRO stage of `deepspeed`.")
+    fsdp_version: int = Field(2, ge=1, le=2, description="FSDP of PyTorch: 2 is the current one.")
 
     @property
     def world_size(self) -> int:
         """Processes on all machines."""
         return self.nodes * self.processes
+
+    @property
+    def data_processes(self) -> int:
+        """Processes that get different rows; those of `tensor_parallel` share each row."""
+        return 1 if self.kind == "tensor_parallel" else self.world_size
+
+    @property
+    def sharded(self) -> bool:
+        """Whether no process holds the whole model while it trains."""
+        return self.kind in SHARDED
+
+    @property
+    def resumes(self) -> bool:
+        """Whether checkpoints are saved; the state of split matrices cannot be taken up again."""
+        return self.kind != "tensor_parallel"
 
     @model_validator(mode="after")
     def _processes_fit_the_kind(self):

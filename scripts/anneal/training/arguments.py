@@ -3,10 +3,13 @@
 import torch
 
 from anneal.training.job import Job
+from anneal.training.precision import has_tf32
+from anneal.training.sharding import sharing
 
 OURS = {
     *("eval_rows", "precision", "precision_fallback", "attention", "warmup_ratio"),
     *("gradient_checkpointing", "early_stopping_patience", "keep_best", "load_best"),
+    *("global_batch_size", "liger"),
     "save_total_limit",  # checkpoints.KeepCheckpoints keeps the best ones too
 }
 
@@ -23,6 +26,8 @@ def arguments(job: Job) -> dict:
         "save_strategy": "steps",
         "bf16": training["precision"] == "bf16",
         "fp16": training["precision"] == "fp16",
+        "tf32": True if has_tf32() else None,
+        "use_liger_kernel": training["liger"],
         "metric_for_best_model": "eval_loss",
         "greater_is_better": False,
         "restore_callback_states_from_checkpoint": True,
@@ -37,4 +42,5 @@ def arguments(job: Job) -> dict:
         "use_cpu": not torch.cuda.is_available(),
         "activation_checkpointing": training["gradient_checkpointing"],
         "activation_checkpointing_kwargs": {"use_reentrant": False},
+        **sharing(job),
     }

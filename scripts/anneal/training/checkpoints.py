@@ -12,7 +12,10 @@ from transformers import TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
 from anneal.cli import log
+from anneal.config.strategy import Strategy
+from anneal.errors import UserError
 from anneal.provenance.files import read_json, write_json
+from anneal.training.processes import first_before_others, is_first, wait
 
 COMPLETE = "complete.json"
 
@@ -24,10 +27,11 @@ class KeepCheckpoints(TrainerCallback):
 
     Args:
         last, best: how many of each are kept.
+        strategy: how the processes that save share the work.
     """
 
-    def __init__(self, last: int, best: int):
-        self.last, self.best = last, best
+    def __init__(self, last: int, best: int, strategy: Strategy):
+        self.last, self.best, self.strategy = last, best, strategy
 
     def on_evaluate(self, args, state, control, **_):
         losses = _eval_losses(state)
@@ -35,8 +39,13 @@ class KeepCheckpoints(TrainerCallback):
             control.should_save = True
 
     def on_save(self, args, state, control, **_):
-        folder = Path(args.output_dir)
-        mark_complete(folder / f"checkpoint-{state.global_step}")
+        wait()  # each process has written its part
+        if is_first():
+            self._keep(Path(args.output_dir), state)
+        wait()
+
+    def _keep(self, folder: Path, state) -> None:
+        mark_complete(folder / f"checkpoint-{state.global_step}", self.strategy)
         losses = _eval_losses(state)
         there = sorted(folder.glob("checkpoint-*"), key=step_of)
         ranked = sorted(
@@ -46,11 +55,37 @@ class KeepCheckpoints(TrainerCallback):
             shutil.rmtree(checkpoint)
 
 
-def mark_complete(checkpoint: Path) -> None:
+def mark_complete(checkpoint: Path, strategy: Strategy) -> None:
     """List the checkpoint's files and sizes and whose it is; unlisted ones do not count."""
     files = sorted(p for p in checkpoint.rglob("*") if p.is_file())
     sizes = {p.relative_to(checkpoint).as_posix(): p.stat().st_size for p in files}
-    write_json(checkpoint / COMPLETE, {"run": checkpoint.parent.name, "files": sizes})
+    made = {"run": checkpoint.parent.name, "strategy": saved_by(strategy), "files": sizes}
+    write_json(checkpoint / COMPLETE, made)
+
+
+def saved_by(strategy: Strategy) -> str:
+    """Strategy and processes as words; a state is whole only for the same again."""
+    stage = f" ZeRO-{strategy.zero_stage}" if strategy.kind == "deepspeed" else ""
+    version = f" {strategy.fsdp_version}" if strategy.kind == "fsdp" else ""
+    return f"{strategy.kind}{stage}{version} on {strategy.world_size} process(es)"
+
+
+def resumable(folder: Path, strategy: Strategy) -> Path | None:
+    """The newest complete checkpoint, the same in all processes.
+
+    Raises:
+        UserError: another strategy, or another number of processes, has saved it.
+    """
+    with first_before_others():
+        found = last_complete(folder)
+    if found is None:
+        return None
+    before, now = read_json(found / COMPLETE)["strategy"], saved_by(strategy)
+    if before != now:
+        what = f"{before} saved this checkpoint, and the run's strategy is now {now}"
+        do = "go on with the strategy of before, or remove this folder's parent to start again"
+        raise UserError(str(found), what, do)
+    return found
 
 
 def last_complete(folder: Path) -> Path | None:
@@ -80,13 +115,23 @@ def broken(checkpoint: Path) -> str | None:
     return None
 
 
-def train_from(trainer, checkpoint: Path | None) -> None:
+def train_from(trainer, checkpoint: Path | None, strategy: Strategy) -> None:
     """Train to the end, from a checkpoint if there is one; the last one has the weights."""
     if checkpoint and is_last(checkpoint):
-        trainer.state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-        trainer._load_from_checkpoint(str(checkpoint))
+        _take(trainer, checkpoint, strategy.sharded)
     else:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+
+
+def _take(trainer, checkpoint: Path, sharded: bool) -> None:
+    """The weights and the state of a run that had come to its end."""
+    state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+    if sharded:
+        rows = trainer.get_train_dataloader()
+        trainer._prepare_for_training(state.max_steps, rows, str(checkpoint))
+    else:
+        trainer._load_from_checkpoint(str(checkpoint))
+    trainer.state = state
 
 
 def is_last(checkpoint: Path) -> bool:

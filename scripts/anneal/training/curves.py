@@ -8,6 +8,7 @@ from transformers import TrainerCallback
 
 from anneal.cli import log
 from anneal.errors import UserError
+from anneal.training.processes import is_first
 
 NOT_CURVES = ("runtime", "per_second", "preparation_time", "epoch", "flos")
 
@@ -17,6 +18,8 @@ class WriteCurves(TrainerCallback):
 
     def __init__(self, path: Path, resumed_step: int):
         self.path = path
+        if not is_first():
+            return
         before = read_curves(path) if resumed_step else []
         kept = [row for row in before if row["step"] <= resumed_step]
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +32,7 @@ class WriteCurves(TrainerCallback):
             if isinstance(value, float) and not math.isfinite(value):
                 do = "lower the learning rate, or look for damaged rows"
                 raise UserError("runs.*.training", f"{name} is {value} at {state.global_step}", do)
-        if values:
+        if values and is_first():
             log.info("step %d: %s", state.global_step, values)
             with self.path.open("a") as stream:
                 stream.write(json.dumps({"step": state.global_step, **values}) + "\n")

@@ -21,6 +21,8 @@ def try_longest_rows(trainer, job: Job) -> dict:
         UserError: the memory is too small, the loss is no number, or a trainable tensor gets no
             gradient.
     """
+    if job.strategy.kind == "deepspeed":  # its backward pass cannot be undone
+        return {}
     rows = longest_rows(job.train_rows, job.training["per_device_train_batch_size"])
     states = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=_devices()), advice(job, lambda: "trying the longest rows"):

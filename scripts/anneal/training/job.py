@@ -1,6 +1,6 @@
 """What every method is given: the run's settings, its folders, the model and the tokenizer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -8,7 +8,9 @@ from pathlib import Path
 import datasets
 from transformers import set_seed
 
+from anneal.config.batch import solve_batch
 from anneal.config.run import method_module
+from anneal.config.strategy import Strategy
 from anneal.provenance.files import read_json
 from anneal.training.data import load_split, load_stream
 from anneal.training.models import load_model, load_tokenizer
@@ -22,7 +24,7 @@ class Job:
     `base` and `splits` are the folders of the model it starts from and of the tokenized splits;
     `checkpoints` keeps the training state between attempts; `reward` is the folder of the reward
     model, for methods that have one; `adapters` are those that tuning `xlora` mixes; `trackers` is
-    the folder of the run's trackers.
+    the folder of the run's trackers; `strategy` says how many processes share the work, and how.
     """
 
     settings: dict
@@ -33,6 +35,7 @@ class Job:
     reward: Path | None = None
     adapters: tuple[Path, ...] = ()
     trackers: Path | None = None
+    strategy: Strategy = field(default_factory=Strategy)
 
     def make_trainer(self):
         """The trainer of the run's method, its seed set."""
@@ -41,7 +44,11 @@ class Job:
 
     @cached_property
     def training(self) -> dict:
-        return self.settings["training"]
+        """Hyperparameters, with the accumulation that this many processes need."""
+        training, processes = self.settings["training"], self.strategy.data_processes
+        size, micro = training["global_batch_size"], training["per_device_train_batch_size"]
+        solved = solve_batch(size, micro, processes=processes)
+        return {**training, "gradient_accumulation_steps": solved["accumulation"]}
 
     @cached_property
     def tokenizer(self):
@@ -59,6 +66,7 @@ class Job:
             self.training["attention"],
             head=head,
             quantized=tuning == "qlora",
+            split=self.strategy.kind == "tensor_parallel",
         )
 
     @cached_property

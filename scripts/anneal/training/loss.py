@@ -4,6 +4,7 @@ import torch
 from torch.nn import functional
 
 from anneal.records import IGNORED
+from anneal.training.processes import own_turns, total
 from anneal.training.virtual import virtual_places
 
 
@@ -32,21 +33,27 @@ def token_losses(model, batch: dict) -> tuple[torch.Tensor, torch.Tensor, torch.
 
 
 @torch.no_grad()
-def evaluate_loss(model, batches) -> dict[str, float]:
-    """Loss per learned token of a whole split, `perplexity`, `token_accuracy` and `tokens`."""
+def evaluate_loss(model, batches, tp_size: int = 1) -> dict[str, float]:
+    """Loss per learned token of a whole split, `perplexity`, `token_accuracy` and `tokens`.
+
+    Several processes take turns at the batches; `tp_size` of them share each.
+    """
     was_training = model.training
     model.eval()
     loss, tokens, correct = 0.0, 0, 0
-    for batch in batches:
+    for batch, mine in own_turns(batches, tp_size):
         losses, learned, right = token_losses(model, batch)
-        loss += losses.double().sum().item()
-        tokens += int(learned.sum())
-        correct += int(right.sum())
+        if mine:
+            loss += losses.double().sum().item()
+            tokens += int(learned.sum())
+            correct += int(right.sum())
     model.train(was_training)
+    if tp_size == 1:
+        loss, tokens, correct = total([loss, tokens, correct])
     mean = loss / max(tokens, 1)
     return {
         "loss": mean,
         "perplexity": float(torch.tensor(mean).exp()),
         "token_accuracy": correct / max(tokens, 1),
-        "tokens": tokens,
+        "tokens": int(tokens),
     }

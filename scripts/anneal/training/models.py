@@ -28,6 +28,7 @@ def load_model(
     attention: str = "sdpa",
     head: str = "causal",
     quantized: bool = False,
+    split: bool = False,
 ):
     """A model out of a folder; an adapter is put on the base that it names.
 
@@ -35,6 +36,7 @@ def load_model(
         head: `causal`, a language model; `score`, one number for a sequence.
         quantized: hold the weights in 4-bit NF4, doubly quantised (Dettmers 2023, QLoRA); the
             adapter of a finished `qlora` run gets such a base unasked.
+        split: each matrix over all processes, as the model's own plan says (tensor parallel).
 
     Raises:
         UserError: the tokenizer has tokens that the model has no embedding for.
@@ -49,6 +51,8 @@ def load_model(
     more = {"num_labels": 1} if head == "score" else {}
     if quantized:
         more["quantization_config"] = nf4(precision)
+    if split:
+        more["tp_plan"] = "auto"
     model = HEADS[head].from_pretrained(
         str(folder),
         dtype=DTYPES[precision],
@@ -85,7 +89,7 @@ def check_vocabulary(folder: Path, model) -> None:
     if not (folder / "tokenizer.json").is_file():
         return
     tokens = max(Tokenizer(folder).backend.get_vocab().values(), default=-1) + 1
-    rows = model.get_input_embeddings().weight.shape[0]
+    rows = model.get_input_embeddings().num_embeddings  # its weight may be a shard
     if tokens > rows:
         what = f"the tokenizer has {tokens} tokens, the model {rows} embedding rows"
         raise UserError(str(folder), what, "put back the tokenizer that the model was saved with")

@@ -1,4 +1,6 @@
-"""The number format that the device of this job really has."""
+"""The number format and the kernels that the device of this job really has."""
+
+import importlib.util
 
 import torch
 
@@ -31,6 +33,25 @@ def usable_precision(training: dict) -> str:
         "%s: %s; training in %s instead, as precision_fallback says", wanted, problem, fallback
     )
     return fallback
+
+
+def has_tf32() -> bool:
+    """Whether float32 products may be rounded to 10 bits, which is much faster."""
+    return torch.cuda.is_available() and torch.cuda.get_device_capability() >= AMPERE
+
+
+def check_kernels(training: dict) -> None:
+    """Raises UserError if the kernels asked for need a GPU or a package that is not here."""
+    flash = training["attention"] == "flash_attention_2"
+    wanted = {"attention": "flash_attn"} if flash else {}
+    wanted |= {"liger": "liger_kernel"} if training["liger"] else {}
+    for key, package in wanted.items():
+        if not torch.cuda.is_available():
+            what, do = f"{package} needs a GPU, and this job sees none", "use the default"
+            raise UserError(f"runs.*.training.{key}", what, do)
+        if importlib.util.find_spec(package) is None:
+            what, do = f"package '{package}' is not installed", "install it, or use the default"
+            raise UserError(f"runs.*.training.{key}", what, do)
 
 
 def _problem(precision: str) -> str | None:

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 
 from anneal.training.arguments import arguments
 from anneal.training.job import Job
+from anneal.training.processes import total
 
 # What is logged, by the names that TRL's trainers note it under.
 CURVES = {
@@ -60,10 +61,13 @@ class PairTrainer:
         return means
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Adds to a logged loss what was noted since the last one."""
+        """Adds to a logged loss what all processes noted since the last one."""
         if "loss" in logs:
             noted = self._metrics["train"]
-            logs |= {new: float(np.mean(noted[old])) for old, new in CURVES.items() if old in noted}
+            means = {new: float(np.mean(noted[old])) for old, new in CURVES.items() if old in noted}
+            sums = total([*means.values()])
+            processes = self.accelerator.num_processes
+            logs |= {name: value / processes for name, value in zip(means, sums, strict=True)}
             noted.clear()
         super().log(logs, start_time)
 

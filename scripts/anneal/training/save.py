@@ -9,11 +9,15 @@ from anneal.cli import log
 from anneal.training.data import prompt_and_answer
 
 
-def save_model(model, tokenizer, rows, folder: Path) -> None:
-    """Write weights, tokenizer, template and generation settings; equal models, equal bytes."""
+def save_model(model, tokenizer, rows, folder: Path, tensors: dict | None = None) -> None:
+    """Write weights, tokenizer, template and generation settings; equal models, equal bytes.
+
+    Args:
+        tensors: the weights, where the model itself holds shards.
+    """
     stop = align_stop_token(tokenizer, rows)
     own = {"selected_adapters": ["default"]} if hasattr(model, "peft_config") else {}
-    model.save_pretrained(folder, safe_serialization=True, **own)
+    model.save_pretrained(folder, safe_serialization=True, state_dict=tensors, **own)
     tokenizer.save_pretrained(folder)
     _sort_lists(folder / "adapter_config.json")
     if not model.can_generate():

@@ -8,6 +8,7 @@ from anneal.training.arguments import arguments
 from anneal.training.data import Collator
 from anneal.training.job import Job
 from anneal.training.loss import evaluate_loss, token_losses
+from anneal.training.sharding import started
 
 
 class SftTrainer(Trainer):
@@ -15,8 +16,11 @@ class SftTrainer(Trainer):
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         losses, learned, _ = token_losses(model, inputs)
-        tokens = learned.sum() if num_items_in_batch is None else num_items_in_batch
-        return losses.sum() / tokens
+        if num_items_in_batch is None:
+            return losses.sum() / learned.sum()
+        # gradients are averaged over the processes, and the tokens are those of all of them
+        processes = self.accelerator.num_processes // self.get_tp_size()
+        return losses.sum() / num_items_in_batch * processes
 
     def _load_from_checkpoint(self, resume_from_checkpoint, model=None):
         """Virtual tokens too, which PEFT would load for inference only."""
@@ -31,7 +35,8 @@ class SftTrainer(Trainer):
             self.eval_dataset, self.args.eval_batch_size, collate_fn=self.data_collator
         )
         batches = (self._prepare_inputs(batch) for batch in batches)
-        metrics = evaluate_loss(self.model, batches)
+        model = self.model_wrapped if self.is_deepspeed_enabled else self.model
+        metrics = evaluate_loss(model, batches, self.get_tp_size())
         metrics = {f"eval_{name}": value for name, value in metrics.items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(
@@ -42,9 +47,10 @@ class SftTrainer(Trainer):
 
 def make_trainer(job: Job) -> SftTrainer:
     """The trainer of one run."""
+    args = started(TrainingArguments(**arguments(job)), job.strategy)
     return SftTrainer(
         model=job.model,
-        args=TrainingArguments(**arguments(job)),
+        args=args,
         data_collator=Collator(job.tokenizer.pad_token_id),
         train_dataset=job.train_data,
         eval_dataset=job.eval_rows,

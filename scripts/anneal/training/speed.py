@@ -17,13 +17,15 @@ PAIR = {"prompt": 2, "chosen": 1, "rejected": 1}
 class MeasureSpeed(TrainerCallback):
     """At each logged step: `step`, `tokens_per_second` since the one before, `memory_mb`.
 
-    Tokens are those that the trained model reads: of a pair the prompt twice and both answers, of
-    an online method the prompts and the answers that it drew.
+    Tokens are those that the trained model reads in all processes: of a pair the prompt twice and
+    both answers, of an online method the prompts and the answers that it drew. Memory is that of
+    the first process.
     """
 
     def __init__(self, job: Job):
         self.rows, self.prompt = rows_a_step(job), mean_tokens(job.train_rows)
         self.online = job.settings["method"] in ONLINE
+        self.processes = job.strategy.world_size
         self.points: list[dict] = []
         self.seconds = 0.0
 
@@ -45,19 +47,25 @@ class MeasureSpeed(TrainerCallback):
         self.points.append({"step": state.global_step, **point})
         self.last = now
 
-    def facts(self) -> dict:
-        """Seconds of training, the mean rate, and at most a hundred of the points."""
+    def facts(self, weights: int, trained_weights: int) -> dict:
+        """Seconds of training, the mean rate, and at most a hundred of the points.
+
+        `teraflops_per_process` is 2 operations a weight forward, 2 backward, and 2 more for each
+        trained one (Chowdhery 2022, arXiv:2204.02311, appendix B, attention left out); over the
+        device's peak it is the model FLOPs utilisation.
+        """
         every = max(1, len(self.points) // 100)
         times = sum(1 / point["tokens_per_second"] for point in self.points if point["step"])
         mean = round(len(self.points) / times, 1) if times else 0.0
+        operations = mean * (4 * weights + 2 * trained_weights) / self.processes
         rates = {"tokens_per_second": mean, "speed": self.points[::every]}
+        rates["teraflops_per_process"] = round(operations / 1e12, 6)
         return {"train_seconds": round(self.seconds, 1), **rates}
 
 
 def rows_a_step(job: Job) -> int:
     """Sequences, pairs or answers that one step learns from."""
-    training, rows = job.training, len(job.train_rows)
-    size = training["per_device_train_batch_size"] * training["gradient_accumulation_steps"]
+    size, rows = job.training["global_batch_size"], len(job.train_rows)
     if job.settings["method"] == "ppo":
         return job.settings["online"]["rollout_size"]
     return size if job.streamed or job.settings["method"] in ONLINE else min(size, rows)

@@ -9,6 +9,7 @@ def virtual_places(model) -> int:
 
     Prefix tuning puts keys and values before the row, which take no place in the logits.
     """
+    model = getattr(model, "module", model)  # what DDP put around it
     config = getattr(model, "active_peft_config", None)
     return config.num_virtual_tokens if _is_prompt(config) else 0
 
