@@ -91,6 +91,7 @@ def write_project(folder: Path, tiny_model: Path) -> None:
             shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, folder / part)
+    (folder / "slurm").symlink_to("profiles/slurm")
     (folder / "config").mkdir()
     (folder / "config" / "config.yaml").write_text(CONFIG)
     shutil.copytree(tiny_model, folder / "models" / "base")
