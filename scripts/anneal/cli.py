@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from anneal.errors import Interrupted, UserError
+from anneal.lock import RUN, hold_step
 
 log = logging.getLogger("anneal")
 
@@ -41,13 +42,16 @@ def step(text: str) -> SimpleNamespace:
 
 def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespace) -> None:
     """Run `main`; a `UserError` becomes one line and exit code 1, anything else goes to the log."""
+    _stop_again(arguments.log)
     _log_to(arguments.log)
     _spare_pandas()
     warnings.simplefilter("ignore", FutureWarning)  # of libraries among themselves
     try:
-        main(arguments)
+        with hold_step():
+            main(arguments)
     except UserError as error:
-        _stop(f"error: {error}")
+        log.debug("%s", _mark(error))
+        sys.exit(f"error: {error}")
     except Interrupted as stop:
         log.warning("%s", stop)
         sys.exit(stop.code)
@@ -60,6 +64,19 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
         else:
             traceback.print_exc()
         _stop(f"error: {Path(sys.argv[0]).name}: {type(error).__name__}: {error}{where}")
+
+
+def _mark(error: UserError | str) -> str:
+    """How the log says that a user's error ended this step in this run."""
+    return f"ended in {os.environ.get(RUN, 'no run')} by error: {error}"
+
+
+def _stop_again(path: Path | None) -> None:
+    """A run tries killed steps again; one that a user's error ended would only end so again."""
+    if RUN in os.environ and path and path.is_file():
+        _, marked, error = path.read_text("utf-8", "replace").rpartition(_mark(""))
+        if marked:
+            sys.exit(f"error: {error.strip()}")
 
 
 def _spare_pandas() -> None:
