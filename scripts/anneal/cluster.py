@@ -33,7 +33,7 @@ def training_request(site: Site, run: Run, attempt: int = 1) -> dict:
     nodes, processes = run.strategy.nodes, run.strategy.processes
     request = device_request(site, run.hardware, run.mem_mb, run.minutes, attempt, processes)
     minutes = request["runtime"]
-    request |= {"nodes": nodes, "cpus_per_task": run.threads * processes}
+    request |= {"nodes": nodes}
     request |= {"slurm_extra": f"'--signal=TERM@{min(NOTICE_S, minutes * 5)}'"}
     return request | ({"mpi": "srun", "tasks": nodes} if nodes > 1 else {})
 
@@ -52,5 +52,5 @@ def _request(site: Site, kind: str, mem_mb: int, minutes: int, attempt: int) -> 
 # What a request may hold.
 NAMES = (
     *("mem_mb", "runtime", "slurm_partition", "slurm_account", "gres", "tasks_per_gpu"),
-    *("nodes", "tasks", "cpus_per_task", "mpi", "slurm_extra"),
+    *("nodes", "tasks", "mpi", "slurm_extra"),
 )

@@ -100,14 +100,17 @@ class Lab:
             raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
         return done.stdout
 
-    def jobs(self, states: str = "all") -> list[dict]:
-        """Jobs that are not over: id, name, state and comment of each."""
-        form = "%i|%j|%T|%k"
-        lines = self.call("squeue", "-h", "-t", states, "-o", form, check=False).splitlines()
-        rows = [line.split("|") for line in lines]
-        found = [dict(zip(("id", "name", "state", "comment"), row, strict=True)) for row in rows]
-        over = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
-        return found if states != "all" else [job for job in found if job["state"] not in over]
+    def jobs(self, states: str = "PENDING,RUNNING,COMPLETING") -> list[dict[str, str]]:
+        """Jobs in these states, in the order of submission."""
+        fields = {"id": "%i", "name": "%j", "state": "%T", "why": "%r", "comment": "%k"}
+        form = "|".join(fields.values())
+        lines = self.call("squeue", "-h", "-S", "i", "-t", states, "-o", form).splitlines()
+        return [dict(zip(fields, line.split("|"), strict=True)) for line in lines]
+
+    def show(self, job: str) -> dict[str, str]:
+        """What Slurm knows of a job, also some minutes after its end."""
+        words = self.call("scontrol", "show", "job", job).split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
 
     def running(self, daemon: str) -> int | None:
         """The daemon's process; None if it is gone, or dead and not yet reaped."""
