@@ -42,16 +42,16 @@ def step(text: str) -> SimpleNamespace:
 
 def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespace) -> None:
     """Run `main`; a `UserError` becomes one line and exit code 1, anything else goes to the log."""
-    _stop_again(arguments.log)
     _log_to(arguments.log)
+    _stop_again(arguments.log)
     _spare_pandas()
     warnings.simplefilter("ignore", FutureWarning)  # of libraries among themselves
     try:
         with hold_step():
             main(arguments)
     except UserError as error:
-        log.debug("%s", _mark(error))
-        sys.exit(f"error: {error}")
+        _never_again(arguments.log, error)
+        _stop(f"error: {error}")
     except Interrupted as stop:
         log.warning("%s", stop)
         sys.exit(stop.code)
@@ -66,17 +66,18 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
         _stop(f"error: {Path(sys.argv[0]).name}: {type(error).__name__}: {error}{where}")
 
 
-def _mark(error: UserError | str) -> str:
-    """How the log says that a user's error ended this step in this run."""
-    return f"ended in {os.environ.get(RUN, 'no run')} by error: {error}"
+def _never_again(path: Path | None, error: UserError) -> None:
+    """Leave word, beside the log, that this run need not try this step again."""
+    if path and RUN in os.environ:
+        path.with_suffix(".error").write_text(f"{os.environ[RUN]}\n{error}")
 
 
 def _stop_again(path: Path | None) -> None:
-    """A run tries killed steps again; one that a user's error ended would only end so again."""
-    if RUN in os.environ and path and path.is_file():
-        _, marked, error = path.read_text("utf-8", "replace").rpartition(_mark(""))
-        if marked:
-            sys.exit(f"error: {error.strip()}")
+    """A run tries again what was killed; what a user's error ended would only end so again."""
+    if path and path.with_suffix(".error").is_file():
+        run, error = path.with_suffix(".error").read_text().split("\n", 1)
+        if run == os.environ.get(RUN):
+            _stop(f"error: {error}")
 
 
 def _spare_pandas() -> None:

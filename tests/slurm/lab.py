@@ -190,7 +190,7 @@ def missing() -> str | None:
 
 
 def install() -> None:
-    if [name for name in PROGRAMS if not shutil.which(name)]:
+    if missing() and os.geteuid() == 0 and shutil.which("apt-get"):
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
         apt = ("apt-get", "-qq", "-y", "--no-install-recommends")
         subprocess.run([*apt, "update"], env=environment, check=True)
