@@ -53,7 +53,9 @@ def finished(lab, tmp_path_factory, tiny_model) -> SlurmProject:
     project.edit("config/config.yaml", "shard_mb: 0.004", "shard_mb: 0.008")
     site = "  gpu:\n    name: gpu\n    max_minutes: 60\n"
     project.edit("profiles/slurm/site.yaml", "  gpu:\n    name:\n    max_minutes:\n", site)
-    holder = lab.call("sbatch", "--parsable", "-N2", "--gres=gpu:2", "--wrap=sleep 600").strip()
+    holder = lab.call(
+        "sbatch", "--parsable", "-N2", "--gres=gpu:2", "-o/dev/null", "--wrap=sleep 600"
+    ).strip()
     with project.started() as run:
         wait_for(lambda: run.poll() is not None or waits_for_gpu(lab), 300)
         project.waited = waits_for_gpu(lab)
