@@ -23,6 +23,17 @@ class SlurmProject(Project):
             "facts"
         ]
 
+    def set_run(self, **values) -> None:
+        """Keys of the run."""
+        lines = "".join(f"    {name}: {value}\n" for name, value in values.items())
+        self.edit("config/config.yaml", "    tracker: none\n", f"    tracker: none\n{lines}")
+
+    def train_jobs(self, lab: Lab, states: str = "all") -> list[dict[str, str]]:
+        """Training jobs of the last run of Snakemake, in the order of submission."""
+        name = (self.folder / "results/tiny/.lock").read_text()
+        jobs = [job for job in lab.jobs(states) if job["name"] == name]
+        return [job for job in jobs if "train_run" in job["comment"]]
+
 
 @pytest.fixture(scope="session")
 def lab():
@@ -49,7 +60,7 @@ def finished(lab, tmp_path_factory, tiny_model) -> SlurmProject:
     folder = tmp_path_factory.mktemp("runs") / "a project"
     write_project(folder, tiny_model)
     project = SlurmProject(folder)
-    project.edit("config/config.yaml", "    threads: 1\n", "    threads: 1\n    hardware: T4\n")
+    project.set_run(hardware="T4")
     project.edit("config/config.yaml", "shard_mb: 0.004", "shard_mb: 0.008")
     site = "  gpu:\n    name: gpu\n    max_minutes: 60\n"
     project.edit("profiles/slurm/site.yaml", "  gpu:\n    name:\n    max_minutes:\n", site)

@@ -11,21 +11,21 @@ from lab import wait_for
 
 def test_a_users_error_is_not_tried_again(lab, project):
     project.edit("config/config.yaml", "precision: fp32", "precision: fp16")
-    set_run(project, mem_mb=2000)
+    project.set_run(mem_mb=2000)
     done = project.run("train")
     assert done.returncode == 1
     assert "error: runs.*.training.precision" in done.stderr
-    second = lab.show(train_jobs(lab, project)[1]["id"])
+    second = lab.show(project.train_jobs(lab)[1]["id"])
     started = datetime.fromisoformat(second["StartTime"]).timestamp()
     found = project.folder / "results/tiny/logs/train_run/lora.error"
     assert found.stat().st_mtime < started, "later jobs only repeat what the first found"
 
 
 def test_a_job_that_ran_out_of_memory_is_tried_again_with_more(lab, project):
-    set_run(project, mem_mb=400)
+    project.set_run(mem_mb=400)
     done = project.run("train")
     assert done.returncode == 0, done.stderr
-    asked = [lab.show(job["id"])["MinMemoryNode"] for job in train_jobs(lab, project)]
+    asked = [lab.show(job["id"])["MinMemoryNode"] for job in project.train_jobs(lab)]
     assert asked in (["400M", "800M"], ["400M", "800M", "1200M"])
 
 
@@ -35,7 +35,7 @@ def test_ctrl_c_leaves_no_job(lab, project):
         until_it_trains(lab, project, run)
         os.kill(run.pid, signal.SIGINT)
         run.wait(60)
-    wait_for(lambda: not train_jobs(lab, project, "PENDING,RUNNING,COMPLETING"), 30)
+    wait_for(lambda: not project.train_jobs(lab, "PENDING,RUNNING,COMPLETING"), 30)
 
 
 def test_jobs_of_a_killed_driver_are_not_doubled(lab, project):
@@ -58,12 +58,12 @@ def test_jobs_of_a_killed_driver_are_not_doubled(lab, project):
 @pytest.mark.slow
 def test_a_job_that_ran_out_of_time_goes_on_from_its_checkpoint_with_more(lab, project):
     project.slow_down(3)
-    set_run(project, minutes=1)
+    project.set_run(minutes=1)
     project.edit("config/config.yaml", "max_steps: 12", "max_steps: 30")
     project.edit("config/config.yaml", "save_steps: 3", "save_steps: 30")
     done = project.run("train")
     assert done.returncode == 0, done.stderr
-    asked = [lab.show(job["id"])["TimeLimit"] for job in train_jobs(lab, project)]
+    asked = [lab.show(job["id"])["TimeLimit"] for job in project.train_jobs(lab)]
     assert asked == ["00:01:00", "00:02:00"]
     assert project.facts()["resumed_step"] > 3
 
@@ -75,7 +75,7 @@ def test_a_preempted_job_goes_on_from_its_checkpoint(lab, project):
         job = until_it_trains(lab, project, run)
         lab.call("scontrol", "requeue", job["id"])
         assert run.wait(200) == 0, project.printed()
-    assert [j["id"] for j in train_jobs(lab, project)] == [job["id"]]
+    assert [j["id"] for j in project.train_jobs(lab)] == [job["id"]]
     assert project.facts()["resumed_step"] > 0
 
 
@@ -86,7 +86,7 @@ def test_a_job_that_somebody_cancelled_is_noticed_and_submitted_again(lab, proje
         job = until_it_trains(lab, project, run)
         lab.call("scancel", job["id"])
         assert run.wait(200) == 0, project.printed()
-    assert [j["state"] for j in train_jobs(lab, project)] == ["CANCELLED", "COMPLETED"]
+    assert [j["state"] for j in project.train_jobs(lab)] == ["CANCELLED", "COMPLETED"]
     assert project.facts()["resumed_step"] > 0
 
 
@@ -99,13 +99,7 @@ def test_a_controller_that_is_down_for_a_minute_is_survived(lab, project):
         time.sleep(60)
         lab.call("slurmctld")
         assert run.wait(200) == 0, project.printed()
-    assert [j["id"] for j in train_jobs(lab, project)] == [job["id"]]
-
-
-def train_jobs(lab, project, states: str = "all") -> list[dict[str, str]]:
-    """Training jobs of the project's last run."""
-    name = (project.folder / "results/tiny/.lock").read_text()
-    return [j for j in lab.jobs(states) if j["name"] == name and "train_run" in j["comment"]]
+    assert [j["id"] for j in project.train_jobs(lab)] == [job["id"]]
 
 
 def until_it_trains(lab, project, run) -> dict[str, str]:
@@ -113,11 +107,4 @@ def until_it_trains(lab, project, run) -> dict[str, str]:
     checkpoints = project.folder / "results/tiny/checkpoints/lora"
     wait_for(lambda: run.poll() is not None or any(checkpoints.glob("*/checkpoint-*")), 120)
     assert run.poll() is None, project.printed()
-    return train_jobs(lab, project, "RUNNING")[0]
-
-
-def set_run(project, **values) -> None:
-    for name, value in values.items():
-        project.edit(
-            "config/config.yaml", "    tracker: none\n", f"    tracker: none\n    {name}: {value}\n"
-        )
+    return project.train_jobs(lab, "RUNNING")[0]
