@@ -128,8 +128,9 @@ class Lab:
             wait_for(lambda: not self.running(daemon), 20)
 
     def _write(self) -> None:
-        if LINK.exists() and not LINK.is_symlink():
-            raise RuntimeError(f"{LINK} is a file: this machine has a Slurm of its own")
+        if LINK.exists():
+            do = "if it is of these tests: python tests/slurm/lab.py down"
+            raise RuntimeError(f"{LINK} exists, so this machine has a Slurm; {do}")
         for part in ("state", "spool", "dev"):
             (self.folder / part).mkdir()
         key = self.folder / "munge.key"

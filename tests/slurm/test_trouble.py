@@ -9,6 +9,7 @@ import pytest
 from lab import wait_for
 
 
+@pytest.mark.slow
 def test_a_users_error_is_not_tried_again(lab, project):
     project.edit("config/config.yaml", "precision: fp32", "precision: fp16")
     project.set_run(mem_mb=2000)
@@ -29,6 +30,7 @@ def test_a_job_that_ran_out_of_memory_is_tried_again_with_more(lab, project):
     assert asked in (["400M", "800M"], ["400M", "800M", "1200M"])
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_job(lab, project):
     project.slow_down()
     with project.started("train") as run:
@@ -59,13 +61,13 @@ def test_jobs_of_a_killed_driver_are_not_doubled(lab, project):
 def test_a_job_that_ran_out_of_time_goes_on_from_its_checkpoint_with_more(lab, project):
     project.slow_down(3)
     project.set_run(minutes=1)
-    project.edit("config/config.yaml", "max_steps: 12", "max_steps: 30")
-    project.edit("config/config.yaml", "save_steps: 3", "save_steps: 30")
+    project.edit("config/config.yaml", "max_steps: 12", "max_steps: 20")
+    project.edit("config/config.yaml", "save_steps: 3", "save_steps: 20")
     done = project.run("train")
     assert done.returncode == 0, done.stderr
     asked = [lab.show(job["id"])["TimeLimit"] for job in project.train_jobs(lab)]
-    assert asked == ["00:01:00", "00:02:00"]
-    assert project.facts()["resumed_step"] > 3
+    assert asked[:2] == ["00:01:00", "00:02:00"]
+    assert 0 < project.facts()["resumed_step"] < 20, "no step is a regular checkpoint"
 
 
 @pytest.mark.slow

@@ -99,6 +99,16 @@ def test_trackers_threads_and_memory_rerun_nothing(project):
     assert project.planned() == Counter()
 
 
+def test_what_is_asked_of_a_cluster_reruns_nothing(project):
+    asked = "hardware: H100\n    minutes: 7\n    strategy: {kind: fsdp, nodes: 2, processes: 8}"
+    project.edit("config/config.yaml", "tracker: none", f"tracker: none\n    {asked}")
+    project.edit("config/config.yaml", "  batch_size: 4", "  batch_size: 4\n  minutes: 7")
+    site = "account: lab\n\npartitions: {gpu: {name: big, max_minutes: 5}}\ngpus: {H100: h100}\n"
+    (project.folder / "profiles/slurm/site.yaml").write_text(site)
+    assert project.planned() == Counter()
+    assert project.planned("--profile", "slurm") == Counter()
+
+
 def test_a_changed_gate_reruns_the_comparison_alone(project):
     project.edit("config/config.yaml", "batch_size: 4", "batch_size: 4\n  max_drop: 0.2")
     assert project.planned() == Counter({"compare_run": 1, "write_report": 1, "all": 1})
