@@ -45,8 +45,13 @@ TESTS := tests/workflow tests/services $(wildcard tests/test_*.py) -n 2 --dist l
 test: lint ## linters and tests
 	$(BIN)/python -m pytest -m "not slow" $(TESTS)
 
+test-slurm: $(READY) ## a real Slurm on this machine, as root of a Debian; the slow tests with SLOW=1
+	-$(BIN)/python tests/slurm/lab.py install
+	$(BIN)/python -m pytest $(if $(SLOW),,-m "not slow") tests/slurm
+
 test-full: lint ## every test, the slow ones too
 	$(BIN)/python -m pytest $(TESTS)
+	$(MAKE) test-slurm SLOW=1
 
 docs: $(READY) ## write the generated reference again
 	$(BIN)/python scripts/document_config.py
@@ -68,4 +73,4 @@ lock: ## resolve envs/anneal.in and benchmarks/peers.in into their locks
 bench: $(READY) $(BENCH_READY) ## speed beside the named peers; they get an environment of their own
 	$(BIN)/python benchmarks/run.py
 
-.PHONY: help setup demo lint test test-full docs lock bench
+.PHONY: help setup demo lint test test-slurm test-full docs lock bench

@@ -10,6 +10,8 @@ rule clean_shard:
         f"{LOGS}/clean_shard/{{dataset}}/{{shard}}.log",
     conda:
         "../envs/data.yaml"
+    resources:
+        **on_shard,
     params:
         step=step("clean_shard"),
     shell:
@@ -30,6 +32,8 @@ rule select_rows:
         f"{LOGS}/select_rows/{{dataset}}.log",
     conda:
         "../envs/data.yaml"
+    resources:
+        **on_whole,
     params:
         step=step("select_rows"),
     shell:

@@ -9,7 +9,8 @@ sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 
 from anneal.config.schema import load_config
 from anneal.errors import UserError
-from anneal.workflow import RunLock, Steps, failures, use_this_python
+from anneal.lock import RunLock
+from anneal.workflow import Steps, failures, use_this_python
 
 use_this_python()
 try:
@@ -179,7 +180,8 @@ def datasets_of_runs(pattern):
 onstart:
     STEPS.remember_digests()
     try:
-        LOCK = RunLock(Path(RESULTS) / ".lock")
+        # the Slurm plugin gives all jobs of a run one name
+        LOCK = RunLock(Path(RESULTS), getattr(workflow.scheduler._executor, "run_uuid", None))
     except UserError as error:
         sys.exit(f"error: {error}")
     STEPS.write_plans()

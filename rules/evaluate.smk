@@ -14,7 +14,7 @@ rule benchmark:
         "../envs/train.yaml"
     threads: CONFIG.evaluate.threads
     resources:
-        mem_mb=CONFIG.evaluate.mem_mb,
+        **resources_of(scoring),
     params:
         step=step("benchmark"),
         others=lambda wildcards: [f"{n}={file}" for n, file in other_heldouts(wildcards).items()],
@@ -37,6 +37,7 @@ rule compare_run:
         manifest=COMPARISON.replace(".json", ".manifest.json"),
     log:
         f"{LOGS}/compare_run/{{tuned}}.log",
+    localrule: True
     conda:
         "../envs/data.yaml"
     params:

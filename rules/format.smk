@@ -10,6 +10,8 @@ rule format_shard:
         f"{LOGS}/format_shard/{{dataset}}/{{model}}/{{shard}}.log",
     conda:
         "../envs/data.yaml"
+    resources:
+        **on_shard,
     params:
         step=step("format_shard"),
     shell:

@@ -12,6 +12,7 @@ rule write_report:
         manifest=REPORT.replace("report.html", "manifest.json"),
     log:
         f"{LOGS}/write_report.log",
+    localrule: True
     conda:
         "../envs/data.yaml"
     params:

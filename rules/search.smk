@@ -14,7 +14,7 @@ rule range_test:
         "../envs/train.yaml"
     threads: lambda wildcards: study_run(wildcards).threads
     resources:
-        mem_mb=lambda wildcards: study_run(wildcards).mem_mb,
+        **resources_of(searching),
     params:
         step=step("range_test"),
     shell:
@@ -36,7 +36,7 @@ rule run_trials:
         "../envs/train.yaml"
     threads: lambda wildcards: study_run(wildcards).threads
     resources:
-        mem_mb=lambda wildcards: study_run(wildcards).mem_mb,
+        **resources_of(searching),
         workers=lambda wildcards: CONFIG.search[wildcards.study].workers,
     params:
         step=step("run_trials"),
@@ -58,6 +58,7 @@ rule best_trial:
         manifest=f"{SEARCH}/best.manifest.json",
     log:
         f"{LOGS}/best_trial/{{study}}.log",
+    localrule: True
     conda:
         "../envs/train.yaml"
     params:

@@ -9,7 +9,7 @@ rule fetch_model:
     conda:
         "../envs/train.yaml"
     resources:
-        mem_mb=8000,
+        **on_cpu(mem_mb=8000, minutes=240),
     params:
         step=step("fetch_model"),
     shell:
@@ -29,6 +29,8 @@ rule read_shard:
         f"{LOGS}/read_shard/{{dataset}}/{{shard}}.log",
     conda:
         "../envs/data.yaml"
+    resources:
+        **on_shard,
     params:
         step=step("read_shard"),
     shell:

@@ -12,6 +12,8 @@ rule assign_splits:
         f"{LOGS}/assign_splits/{{dataset}}.log",
     conda:
         "../envs/data.yaml"
+    resources:
+        **on_whole,
     params:
         step=step("assign_splits"),
     shell:
@@ -33,6 +35,8 @@ rule write_splits:
         dataset=one_of(STORED),
     conda:
         "../envs/data.yaml"
+    resources:
+        **on_whole,
     params:
         step=step("write_splits"),
     shell:
@@ -54,6 +58,8 @@ rule write_heldout:
         dataset=one_of(STORED),
     conda:
         "../envs/data.yaml"
+    resources:
+        **on_whole,
     params:
         step=step("write_heldout"),
     shell:

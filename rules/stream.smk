@@ -13,6 +13,8 @@ rule sample_stream:
         dataset=one_of(STREAMED),
     conda:
         "../envs/data.yaml"
+    resources:
+        **on_whole,
     params:
         step=step("sample_stream"),
         plan=f"{DATA}/plan.json",
@@ -36,6 +38,8 @@ rule write_stream:
         dataset=one_of(STREAMED),
     conda:
         "../envs/data.yaml"
+    resources:
+        **on_whole,
     params:
         step=step("write_stream"),
         plan=f"{DATA}/plan.json",

@@ -9,6 +9,8 @@ rule tokenize_shard:
         f"{LOGS}/tokenize_shard/{{dataset}}/{{model}}/{{shard}}.log",
     conda:
         "../envs/data.yaml"
+    resources:
+        **on_shard,
     params:
         step=step("tokenize_shard"),
     shell:

@@ -15,7 +15,7 @@ rule train_run:
         "../envs/train.yaml"
     threads: lambda wildcards: run_of(wildcards).threads * run_of(wildcards).strategy.processes
     resources:
-        mem_mb=lambda wildcards: run_of(wildcards).mem_mb,
+        **resources_of(training),
         tracker=lambda wildcards: run_of(wildcards).tracker,
         strategy=lambda wildcards: run_of(wildcards).strategy.model_dump_json(),
     params:

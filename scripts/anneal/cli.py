@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from anneal.errors import Interrupted, UserError
+from anneal.lock import RUN, hold_step
 
 log = logging.getLogger("anneal")
 
@@ -42,11 +43,14 @@ def step(text: str) -> SimpleNamespace:
 def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespace) -> None:
     """Run `main`; a `UserError` becomes one line and exit code 1, anything else goes to the log."""
     _log_to(arguments.log)
+    _stop_again(arguments.log)
     _spare_pandas()
     warnings.simplefilter("ignore", FutureWarning)  # of libraries among themselves
     try:
-        main(arguments)
+        with hold_step():
+            main(arguments)
     except UserError as error:
+        _never_again(arguments.log, error)
         _stop(f"error: {error}")
     except Interrupted as stop:
         log.warning("%s", stop)
@@ -60,6 +64,20 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
         else:
             traceback.print_exc()
         _stop(f"error: {Path(sys.argv[0]).name}: {type(error).__name__}: {error}{where}")
+
+
+def _never_again(path: Path | None, error: UserError) -> None:
+    """Leave word, beside the log, that this run need not try this step again."""
+    if path and RUN in os.environ:
+        path.with_suffix(".error").write_text(f"{os.environ[RUN]}\n{error}")
+
+
+def _stop_again(path: Path | None) -> None:
+    """A run tries again what was killed; what a user's error ended would only end so again."""
+    if path and path.with_suffix(".error").is_file():
+        run, error = path.with_suffix(".error").read_text().split("\n", 1)
+        if run == os.environ.get(RUN):
+            _stop(f"error: {error}")
 
 
 def _spare_pandas() -> None:

@@ -1,6 +1,5 @@
-"""What the Snakefile needs to know of each step: settings, code, sources, and the run's lock."""
+"""What the Snakefile needs to know of each step: settings, code, sources."""
 
-import fcntl
 import json
 import math
 import os
@@ -288,20 +287,3 @@ def failures(logs: Path, since: float) -> list[str]:
             lines = [x for x in path.read_text("utf-8", "replace").splitlines() if "error: " in x]
             found += [f"{lines[-1][lines[-1].index('error: ') :]}\n  log: {path}"] if lines else []
     return found
-
-
-class RunLock:
-    """One run at a time in a results folder; the kernel frees the lock of a killed run.
-
-    Raises:
-        UserError: another run holds it.
-    """
-
-    def __init__(self, path: Path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.file = path.open("w")
-        try:
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            do = "wait for it to end, or stop it"
-            raise UserError(str(path.parent), "another run is at work here", do) from None

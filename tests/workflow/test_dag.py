@@ -2,10 +2,14 @@
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -95,6 +99,16 @@ def test_trackers_threads_and_memory_rerun_nothing(project):
     assert project.planned() == Counter()
 
 
+def test_what_is_asked_of_a_cluster_reruns_nothing(project):
+    asked = "hardware: H100\n    minutes: 7\n    strategy: {kind: fsdp, nodes: 2, processes: 8}"
+    project.edit("config/config.yaml", "tracker: none", f"tracker: none\n    {asked}")
+    project.edit("config/config.yaml", "  batch_size: 4", "  batch_size: 4\n  minutes: 7")
+    site = "account: lab\n\npartitions: {gpu: {name: big, max_minutes: 5}}\ngpus: {H100: h100}\n"
+    (project.folder / "profiles/slurm/site.yaml").write_text(site)
+    assert project.planned() == Counter()
+    assert project.planned("--profile", "slurm") == Counter()
+
+
 def test_a_changed_gate_reruns_the_comparison_alone(project):
     project.edit("config/config.yaml", "batch_size: 4", "batch_size: 4\n  max_drop: 0.2")
     assert project.planned() == Counter({"compare_run": 1, "write_report": 1, "all": 1})
@@ -142,6 +156,26 @@ def test_a_second_run_in_the_same_folder_is_refused_while_the_first_works(projec
         done = project.run("evaluate")
     assert done.returncode != 0
     assert "another run is at work here" in done.stderr
+
+
+def test_steps_that_outlive_a_killed_run_are_not_doubled(project):
+    project.edit("config/config.yaml", "learning_rate: 1e-3", "learning_rate: 2e-3")
+    project.slow_down()
+    shutil.rmtree(project.folder / "results/tiny/checkpoints")
+    with project.started("train") as run:
+        while run.poll() is None and not any(project.folder.rglob("checkpoint-*")):
+            time.sleep(0.1)
+        os.kill(run.pid, signal.SIGKILL)  # it alone, not its steps
+    again = project.run("train")
+    assert "steps of a run that was killed are still at work" in again.stderr
+    step = int(re.search(r"`kill (\d+)`", again.stderr).group(1))
+    os.kill(step, signal.SIGTERM)
+    while Path(f"/proc/{step}/cmdline").is_file() and Path(f"/proc/{step}/cmdline").read_bytes():
+        time.sleep(0.1)
+    last = project.run("train")
+    assert last.returncode == 0, last.stderr
+    manifest = project.folder / "results/tiny/runs/lora/manifest.json"
+    assert json.loads(manifest.read_text())["facts"]["resumed_step"] > 0
 
 
 SCRIPTS = (

@@ -49,3 +49,4 @@ class Evaluate(Section):
     )
     threads: int = Field(2, ge=1, description="CPU threads. Never causes a rerun.")
     mem_mb: int = Field(8_000, ge=1, description="Memory asked for. Never causes a rerun.")
+    minutes: int = Field(240, ge=1, description="Time asked for. Never causes a rerun.")

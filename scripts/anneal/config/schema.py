@@ -107,15 +107,15 @@ class Config(Section):
             self._no_circle(self.runs[run].model, (*seen, model))
 
 
-def load_config(path: str | Path) -> Config:
-    """Read and check a configuration file.
+def load_config(path: str | Path, model: type[Section] = Config):
+    """Read and check a configuration file, or another file that `model` describes.
 
     Raises:
         UserError: with file, line, key and the nearest known name.
     """
     values, lines = read_yaml(path)
     try:
-        return Config.model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
-        where, what, do = explain(error, Config, lines)
+        where, what, do = explain(error, model, lines)
         raise UserError(f"{path}{where}", what, do) from None

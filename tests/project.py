@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 
 from tiny import REPOSITORY
@@ -91,6 +92,7 @@ def write_project(folder: Path, tiny_model: Path) -> None:
             shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, folder / part)
+    (folder / "slurm").symlink_to("profiles/slurm")
     (folder / "config").mkdir()
     (folder / "config" / "config.yaml").write_text(CONFIG)
     shutil.copytree(tiny_model, folder / "models" / "base")
@@ -140,6 +142,34 @@ class Project:
         assert done.returncode == 0, self.output
         return self
 
+    @contextmanager
+    def started(self, *arguments: str):
+        """A run in the background, in a group of its own; what is left of it is killed."""
+        with (self.folder / "started.log").open("w") as log:
+            process = subprocess.Popen(
+                [*self.command, *arguments],
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def printed(self) -> str:
+        """What the run in the background has printed."""
+        return (self.folder / "started.log").read_text()
+
+    def slow_down(self, seconds: float = 1) -> None:
+        """Let each training step take so much longer; the code is another one then."""
+        line = "    def on_step_end(self, args, state, control, **_):\n"
+        slow = f"{line}        __import__('time').sleep({seconds})\n"
+        self.edit("scripts/anneal/training/stopping.py", line, slow)
+
     def planned(self, *arguments: str) -> Counter:
         """Jobs that a dry-run names, counted by rule."""
         done = self.run("-n", *arguments)
@@ -169,7 +199,7 @@ class Project:
 
     def copy(self, folder: Path) -> "Project":
         shutil.copytree(self.folder, folder, copy_function=shutil.copy2, symlinks=True)
-        return Project(folder)
+        return type(self)(folder)
 
     def edit(self, file: str, old: str, new: str) -> None:
         path = self.folder / file
