@@ -36,6 +36,7 @@ class Shape:
     layers: int
     hidden: int
     vocabulary: int
+    tied: bool
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ def shape_of(model, tuning: dict) -> Shape:
         "layers": text.num_hidden_layers,
         "hidden": text.hidden_size,
         "vocabulary": text.vocab_size,
+        "tied": bool(text.tie_word_embeddings),
     }
     if tuning["kind"] in BY_HAND:
         return Shape(**counts, trained=_by_hand(tuning, text))
@@ -143,22 +145,20 @@ def _by_hand(tuning: dict, text) -> int:
     return tuning["virtual_tokens"] * 2 * text.num_hidden_layers * heads * size
 
 
-def saved_by(model, length: int, precision: str, packed: bool) -> Saved:
-    """What a forward pass of one sequence of `length` tokens keeps.
+def saved_by(model, length: int, precision: str) -> Saved:
+    """What a forward pass of one sequence of `length` tokens keeps, its attention mask included.
 
     Args:
         model: tuned, on the meta device; it is of no use afterwards.
-        packed: rows share a sequence, so attention gets a mask of (length, length).
     """
     length |= 1  # an odd length is the size of no weight, so casts of weights are told apart
     with FakeTensorMode():
         _made_fake(model)
         counted = _Counted(model)
         ids = torch.zeros(1, length, dtype=torch.long)
-        mask = torch.ones(1, 1, length, length, dtype=torch.bool) if packed else None
         autocast = torch.autocast("cpu", DTYPES[precision], enabled=precision != "fp32")
         with counted, autocast:
-            model.train()(input_ids=ids, attention_mask=mask, use_cache=False)
+            model.train()(input_ids=ids, use_cache=False)
     return counted.result()
 
 
