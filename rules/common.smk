@@ -1,6 +1,7 @@
 # The configuration, the paths of all artifacts, and what decides whether a step is current.
 import os
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,8 +14,9 @@ from anneal.lock import RunLock
 from anneal.workflow import Steps, failures, use_this_python
 
 use_this_python()
+CONFIG_FILE = os.path.relpath((workflow.configfiles or ["config/config.yaml"])[-1])
 try:
-    CONFIG = load_config(os.path.relpath((workflow.configfiles or ["config/config.yaml"])[-1]))
+    CONFIG = load_config(CONFIG_FILE)
     STEPS = Steps(CONFIG, workflow.is_main_process)
 except UserError as error:
     sys.exit(f"error: {error}")
@@ -76,6 +78,16 @@ def current(name, manifest):
         return []
 
     return check
+
+
+def anew(path):
+    """An input that adds no file, but has the job of `path` run whenever it is asked for."""
+
+    def force(wildcards):
+        workflow.dag.forcefiles.add(path)
+        return []
+
+    return force
 
 
 def every_shard(pattern):
@@ -177,6 +189,13 @@ def datasets_of_runs(pattern):
     return [pattern.format(dataset=dataset, model=model) for dataset, model in pairs]
 
 
+def must_fit():
+    """Runs that will train on devices whose memory the plan compares with what they need."""
+    jobs = [job for job in workflow.dag.needrun_jobs() if job.rule.name == "train_run"]
+    names = {job.wildcards.run for job in jobs}
+    return sorted(name for name in names if CONFIG.runs[name].hardware != "cpu")
+
+
 onstart:
     STEPS.remember_digests()
     try:
@@ -185,6 +204,10 @@ onstart:
     except UserError as error:
         sys.exit(f"error: {error}")
     STEPS.write_plans()
+    if names := must_fit():  # before a job of days waits for a device that is too small
+        command = [SCRIPTS / "plan.py", "--config", CONFIG_FILE, "--check", *names]
+        if subprocess.run([sys.executable, *map(str, command)]).returncode:
+            sys.exit(1)
 
 
 onerror:
