@@ -57,7 +57,9 @@ def _planned(folder: Path, case: dict) -> dict:
     job, config = _run_of(case), AutoConfig.from_pretrained(str(folder))
     tuning, precision = job.tuning.model_dump(), case["precision"]
     held = "fp32" if case["tuning"] == "full" else precision
-    saved = saved_by(tuned_on_meta(on_meta(config, held, "sdpa"), tuning), case["length"], precision)
+    saved = saved_by(
+        tuned_on_meta(on_meta(config, held, "sdpa"), tuning), case["length"], precision
+    )
     shape = shape_of(on_meta(config, held, "sdpa"), tuning)
     memory = memory_of(job, shape, saved, case["length"])
     parts = memory.parts()

@@ -19,6 +19,7 @@ from anneal.workflow import ANSWERS, Steps
 def main(arguments) -> None:
     config = load_config(arguments.config)
     os.environ["HF_HUB_OFFLINE"] = "0" if any(m.hub for m in config.models.values()) else "1"
+    from anneal.planning.command import command_of
     from anneal.planning.page import page
     from anneal.planning.plan import Planner
 
@@ -28,7 +29,11 @@ def main(arguments) -> None:
     for name in arguments.check:
         planner.check(name)
     if arguments.json:
-        plans = [planner.plan(name) for name in config.runs]
+        plans = [
+            planner.plan(name)
+            | {"command": command_of(config, name, steps.text("train_run", {"run": name}), results)}
+            for name in config.runs
+        ]
         write_json(arguments.json, plans)
         with whole_file(arguments.page) as partial:
             partial.write_text(page(config.project, plans), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Which method, tuning and strategy fit the hardware and the aim, with the reason of each branch."""
+"""Which method, tuning and strategy fit hardware and aim, with the reason of each branch."""
 
 from dataclasses import dataclass
 

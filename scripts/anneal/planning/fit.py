@@ -35,8 +35,8 @@ def check_fit(name: str, run, memory: Memory, device, estimate: Estimate) -> Non
         f"({largest.replace('_', ' ')} {memory.parts()[largest] / 1e9:,.3g} GB)"
     )
     found = nearest(run, device, estimate)
-    do = f"it fits with {found}" if found else "no setting fits: take a smaller model"
-    raise UserError(f"runs.{name}", what, do)
+    none = "no setting fits: take a smaller model, or lower tokenize.max_length"
+    raise UserError(f"runs.{name}", what, f"it fits with {found}" if found else none)
 
 
 def nearest(run, device, estimate: Estimate) -> str | None:

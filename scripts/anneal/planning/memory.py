@@ -9,6 +9,7 @@ this by the number of processes, ZeRO-2 all but the weights.
 
 from dataclasses import dataclass, replace
 
+from anneal.config.hardware import CPU
 from anneal.config.run import ONLINE, PAIRED
 from anneal.planning.shape import Saved, Shape
 
@@ -67,10 +68,12 @@ def memory_of(run, shape: Shape, saved: Saved, length: int, online_models: int =
         activations=sequences * (kept + saved.rest) / _split_activations(run.strategy),
         logits=_logits(run, shape, sequences * length),
     )
-    step = shape.trained * FLOAT * _share(run.strategy)  # AdamW's foreach makes a copy at a step
-    waits = max(0.0, step - held.activations - held.logits)
-    held = replace(held, buffers=_gathered(run, shape, saved) + waits)
-    return _offloaded(held, run) if run.hardware == "cpu" else _with_overhead(held, run)
+    gathered = _gathered(run, shape, saved)
+    waits = max(0.0, _step_copy(run, shape) - held.activations - held.logits - gathered)
+    held = replace(held, buffers=gathered + waits)
+    held = _offloaded(held, run)
+    # of a CPU the device's memory is the machine's: nothing is held twice
+    return replace(held, host=PROCESS) if run.hardware == CPU else _with_overhead(held)
 
 
 def _states(run, shape: Shape) -> Memory:
@@ -89,7 +92,19 @@ def _states(run, shape: Shape) -> Memory:
     else:
         held = FLOAT * shape.weights * weights
         parts = (held, FLOAT * trained * share, moments * trained * share)
-    return Memory(parts[0], 0, parts[1], parts[2], 0, 0, 0, 0, PROCESS)
+    return Memory(parts[0], 0, parts[1], parts[2], 0, 0, 0, 0, PROCESS + _loading(run, shape))
+
+
+def _loading(run, shape: Shape) -> float:
+    """What a process holds in the machine's memory until its shard is cut: the whole model. Only
+    ZeRO-3 and tensor parallelism load shards; 4-bit weights go to the device one by one."""
+    if run.tuning.kind == "qlora":
+        return 0.0
+    shards = run.strategy.kind == "tensor_parallel" or (
+        run.strategy.kind == "deepspeed" and run.strategy.zero_stage == 3
+    )
+    width = FLOAT if run.tuning.kind == "full" else WIDTH[run.training.precision]
+    return width * shape.weights * (_share(run.strategy) if shards else 1)
 
 
 def base_bytes(run, shape: Shape) -> float:
@@ -119,6 +134,13 @@ def _logits(run, shape: Shape, tokens: int) -> float:
     width = WIDTH[run.training.precision]
     each = LOGITS + (width if width < FLOAT else 0)
     return tokens * shape.vocabulary * each
+
+
+def _step_copy(run, shape: Shape) -> float:
+    """At a step torch's AdamW on a GPU takes the root of all second moments at once (its foreach
+    form); by then what belongs to a pass is free again."""
+    plain = run.training.optim == "adamw_torch" and run.hardware != CPU
+    return FLOAT * shape.trained * _share(run.strategy) if plain else 0.0
 
 
 def _gathered(run, shape: Shape, saved: Saved) -> float:
@@ -160,11 +182,10 @@ def _offloaded(held: Memory, run) -> Memory:
         weights=held.weights - weights,
         gradients=0.0,
         optimiser=0.0,
-        host=held.host + moved,
+        host=max(held.host, PROCESS + moved),
     )
 
 
-def _with_overhead(held: Memory, run) -> Memory:
-    held = _offloaded(held, run)
+def _with_overhead(held: Memory) -> Memory:
     passing = held.gradients + held.activations + held.logits
     return replace(held, overhead=CONTEXT + FRAGMENTS * passing)

@@ -25,7 +25,7 @@ def _section(plan: dict) -> Iterator[str]:
     yield from (f"- {line}" for line in plan["differences"])
     yield "\n| question | answer | so | because |\n| --- | --- | --- | --- |"
     for branch in plan["branches"]:
-        yield f"| {branch['question']} | {branch['answer']} | {branch['choose']} | {branch['why']} |"
+        yield "| {question} | {answer} | {choose} | {why} |".format(**branch)
     yield from _memory(plan)
     yield from _work(plan)
     yield from _start(plan)

@@ -1,5 +1,6 @@
 """The plan of one run: what is recommended, what it needs, what it costs, how it is started."""
 
+import json
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -77,36 +78,31 @@ class Planner:
 
     def shape(self, name: str, tuning):
         """The run's model under a tuning."""
-        return self._counted(self.config.runs[name].model, tuning.model_dump_json())[0]
+        return self._counted(self.config.runs[name].model, tuning.model_dump_json())
 
     def memory(self, name: str, run) -> Memory:
         """Of the run `name` with the settings of `run`."""
         length = self.data(name).longest
         shape, model = self.shape(name, run.tuning), self.config.runs[name].model
-        saved = self._saved(model, run.tuning.model_dump_json(), run.training.precision,
-                            run.training.attention, length)  # fmt: skip
+        training, tuning = run.training, run.tuning.model_dump_json()
+        saved = self._saved(model, tuning, training.precision, training.attention, length)
         return memory_of(run, shape, saved, length, bool(run.reward_model()))
 
     @cache  # noqa: B019  a planner lives as long as its process
     def _counted(self, model: str, tuning: str):
-        meta = on_meta(self._config(model), "fp32", "sdpa")
-        return (shape_of(meta, _tuning(tuning)),)
+        meta = on_meta(self._config(model), "fp32", "eager")  # which every model has
+        return shape_of(meta, json.loads(tuning))
 
     @cache  # noqa: B019
     def _saved(self, model: str, tuning: str, precision: str, attention: str, length: int):
-        held = "fp32" if _tuning(tuning)["kind"] == "full" else precision
+        settings = json.loads(tuning)
+        held = "fp32" if settings["kind"] == "full" else precision
         meta = on_meta(self._config(model), held, attention)
-        return saved_by(tuned_on_meta(meta, _tuning(tuning)), length, precision)
+        return saved_by(tuned_on_meta(meta, settings), length, precision)
 
     @cache  # noqa: B019
     def _config(self, model: str):
         return model_config(self.config, model, self.results)
-
-
-def _tuning(text: str) -> dict:
-    import json
-
-    return json.loads(text)
 
 
 def slurm_of(run, memory: Memory, work) -> dict:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from anneal.config.hardware import CPU
-from anneal.config.run import ONLINE, PAIRED
+from anneal.config.run import ONLINE
 from anneal.planning.data import Data
 from anneal.planning.memory import MOMENTS, NF4, WIDTH
 from anneal.planning.shape import Shape
@@ -82,10 +82,7 @@ def operations_a_token(run, shape: Shape, length: int) -> float:
     weights = shape.weights - (0 if shape.tied else shape.embedding)
     again = 2 * weights if run.training.gradient_checkpointing else 0
     attention = 12 * shape.layers * shape.hidden * length
-    if run.tuning.kind == "full":
-        trained = 6 * weights
-    else:
-        trained = 4 * weights + 6 * shape.trained
+    trained = 6 * weights if run.tuning.kind == "full" else 4 * weights + 6 * shape.trained
     reference = 2 * weights if run.method in ("dpo", "kto") else 0
     return trained + again + attention + reference
 
