@@ -97,6 +97,16 @@ def every_shard(pattern):
     ]
 
 
+def all_shards_at(pattern, dataset, **wildcards):
+    """The same files, short enough for any command line: the pattern, then SOURCE:COUNT ..."""
+    place = pattern.replace("{shard}", "{{shard}}").format(dataset=dataset, **wildcards)
+    return [place, *STEPS.shard_counts(dataset)]
+
+
+def shards_at(pattern):
+    return lambda wildcards: all_shards_at(pattern, **wildcards)
+
+
 def model_origins(wildcards):
     """The artifacts that a model is made of; none for a model from elsewhere."""
     model = CONFIG.models[wildcards.model]
@@ -108,6 +118,15 @@ def model_origins(wildcards):
         )
     runs = [CONFIG.runs[name] for name in model.runs()]
     return [*expand(RUN, run=model.runs()), *map(splits_of, runs)]
+
+
+def origins_at(wildcards):
+    """`model_origins`, short enough for any command line."""
+    scratch = CONFIG.models[wildcards.model].scratch
+    if not scratch:
+        return model_origins(wildcards)
+    ledger = LEDGER.format(dataset=scratch.dataset)
+    return [ledger, *all_shards_at(f"{DATA}/clean/{{shard}}.parquet", scratch.dataset)]
 
 
 def run_of(wildcards):
