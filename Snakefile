@@ -20,6 +20,7 @@ include: "rules/search.smk"
 include: "rules/train.smk"
 include: "rules/evaluate.smk"
 include: "rules/report.smk"
+include: "rules/plan.smk"
 
 
 localrules:
@@ -29,6 +30,7 @@ localrules:
     train,
     evaluate,
     report,
+    plan,
 
 
 rule all:

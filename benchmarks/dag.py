@@ -1,4 +1,5 @@
-"""Snakemake's own share: a DAG of 1,000 shards, an appended row in a hundred, one and two workers.
+"""Snakemake's own share: a DAG of 1,000 shards and 20 runs, an appended row in a hundred, one and
+two workers.
 
     python benchmarks/dag.py PROJECT < commands
 
@@ -17,15 +18,25 @@ import subprocess
 import sys
 from pathlib import Path
 
-from generated_project import RESULTS, Project
-from measure import OURS, Line, run
+from generated_project import RESULTS, SNAKEMAKE, Project
+from measure import OURS, Line, peak, run
 from rows import generated
 
-WORKERS_SHARDS = 40
+WORKERS_SHARDS, RUNS = 40, 20
 
 
 def compare(given) -> list[Line]:
-    return [*_many_shards(given), *_appended(given)]
+    return [*_many_shards(given), *_many_runs(given), *_appended(given)]
+
+
+def _many_runs(given) -> list[Line]:
+    """The driver alone: nothing is made yet, and all targets are asked for."""
+    project = Project.create(given.folder / "runs", "raw/*.jsonl", given.model, 64, RUNS)
+    _deal(project.folder / "raw", given.shards)
+    planned = project.dry_run(given.rounds, "all")
+    _, used = peak([*SNAKEMAKE, "all", "-n", "-q"], project.folder)
+    what = f"dry-run, {given.shards} shards, {RUNS} runs"
+    return [Line(f"{what}, all to do", planned, unit="s"), Line(f"{what}, peak", used, unit="MB")]
 
 
 def _many_shards(given) -> list[Line]:

@@ -17,8 +17,9 @@ datasets:
     shard_mb: {shard_mb}
     split: {{min_rows: 0, max_deviation: 1}}
 models: {{base: {{path: "{model}"}}}}
-runs: {{sft: {{dataset: rows, model: base}}}}
+runs:
 """
+RUN = "  sft-{}: {{dataset: rows, model: base, training: {{seed: {}}}}}\n"
 SNAKEMAKE = (OURS, "-m", "snakemake", "--profile", "profiles/local")
 RESULTS = Path("results/bench")
 STEP = re.compile(r"^Shell command: (python scripts/.*)$", flags=re.M)
@@ -31,12 +32,15 @@ class Project:
         self.folder = folder
 
     @classmethod
-    def create(cls, folder: Path, pattern: str, model: Path, shard_mb: float) -> "Project":
+    def create(
+        cls, folder: Path, pattern: str, model: Path, shard_mb: float, runs: int = 1
+    ) -> "Project":
         """An empty folder with the code linked in; `pattern` names the raw files to come."""
         shutil.rmtree(folder, ignore_errors=True)
         link_code(folder)
         (folder / "config").mkdir()
         text = CONFIG.format(pattern=pattern, model=model, shard_mb=shard_mb)
+        text += "".join(RUN.format(n, n) for n in range(runs))
         (folder / "config" / "config.yaml").write_text(text)
         return cls(folder)
 

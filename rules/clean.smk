@@ -36,7 +36,8 @@ rule select_rows:
         **on_whole,
     params:
         step=step("select_rows"),
+        records=shards_at(f"{DATA}/clean/{{shard}}.parquet"),
     shell:
         "python scripts/select_rows.py --step {params.step:q} --log {log:q}"
-        " --records {input.records:q} --output {output.drops:q}"
+        " --records {params.records:q} --output {output.drops:q}"
         " --contaminated {output.contaminated:q} --manifest {output.manifest:q}"

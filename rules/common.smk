@@ -1,6 +1,7 @@
 # The configuration, the paths of all artifacts, and what decides whether a step is current.
 import os
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,8 +14,9 @@ from anneal.lock import RunLock
 from anneal.workflow import Steps, failures, use_this_python
 
 use_this_python()
+CONFIG_FILE = os.path.relpath((workflow.configfiles or ["config/config.yaml"])[-1])
 try:
-    CONFIG = load_config(os.path.relpath((workflow.configfiles or ["config/config.yaml"])[-1]))
+    CONFIG = load_config(CONFIG_FILE)
     STEPS = Steps(CONFIG, workflow.is_main_process)
 except UserError as error:
     sys.exit(f"error: {error}")
@@ -78,11 +80,31 @@ def current(name, manifest):
     return check
 
 
+def anew(path):
+    """An input that adds no file, but has the job of `path` run whenever it is asked for."""
+
+    def force(wildcards):
+        workflow.dag.forcefiles.add(path)
+        return []
+
+    return force
+
+
 def every_shard(pattern):
     """The pattern for each shard of the dataset, in the order of sources."""
     return lambda wildcards: [
         pattern.format(**wildcards, shard=shard.name) for shard in STEPS.shards[wildcards.dataset]
     ]
+
+
+def all_shards_at(pattern, dataset, **wildcards):
+    """The same files, short enough for any command line: the pattern, then SOURCE:COUNT ..."""
+    place = pattern.replace("{shard}", "{{shard}}").format(dataset=dataset, **wildcards)
+    return [place, *STEPS.shard_counts(dataset)]
+
+
+def shards_at(pattern):
+    return lambda wildcards: all_shards_at(pattern, **wildcards)
 
 
 def model_origins(wildcards):
@@ -96,6 +118,15 @@ def model_origins(wildcards):
         )
     runs = [CONFIG.runs[name] for name in model.runs()]
     return [*expand(RUN, run=model.runs()), *map(splits_of, runs)]
+
+
+def origins_at(wildcards):
+    """`model_origins`, short enough for any command line."""
+    scratch = CONFIG.models[wildcards.model].scratch
+    if not scratch:
+        return model_origins(wildcards)
+    ledger = LEDGER.format(dataset=scratch.dataset)
+    return [ledger, *all_shards_at(f"{DATA}/clean/{{shard}}.parquet", scratch.dataset)]
 
 
 def run_of(wildcards):
@@ -177,6 +208,13 @@ def datasets_of_runs(pattern):
     return [pattern.format(dataset=dataset, model=model) for dataset, model in pairs]
 
 
+def must_fit():
+    """Runs that will train on devices whose memory the plan compares with what they need."""
+    jobs = [job for job in workflow.dag.needrun_jobs() if job.rule.name == "train_run"]
+    names = {job.wildcards.run for job in jobs}
+    return sorted(name for name in names if CONFIG.runs[name].hardware != "cpu")
+
+
 onstart:
     STEPS.remember_digests()
     try:
@@ -185,6 +223,10 @@ onstart:
     except UserError as error:
         sys.exit(f"error: {error}")
     STEPS.write_plans()
+    if names := must_fit():  # before a job of days waits for a device that is too small
+        command = [SCRIPTS / "plan.py", "--config", CONFIG_FILE, "--check", *names]
+        if subprocess.run([sys.executable, *map(str, command)]).returncode:
+            sys.exit(1)
 
 
 onerror:

@@ -12,9 +12,10 @@ rule fetch_model:
         **on_cpu(mem_mb=8000, minutes=240),
     params:
         step=step("fetch_model"),
+        origins=origins_at,
     shell:
         "python scripts/fetch_model.py --step {params.step:q} --log {log:q} --manifest {output:q}"
-        " --origins {input.origins:q}"
+        " --origins {params.origins:q}"
 
 
 rule read_shard:

@@ -16,9 +16,11 @@ rule assign_splits:
         **on_whole,
     params:
         step=step("assign_splits"),
+        records=shards_at(f"{DATA}/clean/{{shard}}.parquet"),
+        rejects=shards_at(f"{DATA}/records/{{shard}}.rejects.parquet"),
     shell:
         "python scripts/assign_splits.py --step {params.step:q} --log {log:q}"
-        " --records {input.records:q} --rejects {input.rejects:q} --drops {input.drops:q}"
+        " --records {params.records:q} --rejects {params.rejects:q} --drops {input.drops:q}"
         " --ledger {output.ledger:q} --gates {output.gates:q} --manifest {output.manifest:q}"
 
 
@@ -39,9 +41,10 @@ rule write_splits:
         **on_whole,
     params:
         step=step("write_splits"),
+        tokens=shards_at(f"{TOKENS}/ids/{{shard}}/manifest.json"),
     shell:
         "python scripts/write_splits.py --step {params.step:q} --log {log:q}"
-        " --tokens {input.tokens:q} --ledger {input.ledger:q} --manifest {output:q}"
+        " --tokens {params.tokens:q} --ledger {input.ledger:q} --manifest {output:q}"
 
 
 rule write_heldout:
@@ -62,7 +65,8 @@ rule write_heldout:
         **on_whole,
     params:
         step=step("write_heldout"),
+        records=shards_at(f"{DATA}/clean/{{shard}}.parquet"),
     shell:
         "python scripts/write_heldout.py --step {params.step:q} --log {log:q}"
-        " --records {input.records:q} --ledger {input.ledger:q}"
+        " --records {params.records:q} --ledger {input.ledger:q}"
         " --output {output.heldout:q} --manifest {output.manifest:q}"

@@ -33,7 +33,7 @@ def main(arguments) -> None:
 if __name__ == "__main__":
     arguments = cli.parser(__doc__)
     for name in ("records", "rejects"):
-        arguments.add_argument(f"--{name}", type=Path, nargs="+", required=True)
+        arguments.add_argument(f"--{name}", type=Path, nargs="+", action=cli.Shards, required=True)
     for name in ("drops", "ledger", "gates", "manifest"):
         arguments.add_argument(f"--{name}", type=Path, required=True)
     cli.run(main, arguments.parse_args())

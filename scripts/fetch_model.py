@@ -26,5 +26,6 @@ def main(arguments) -> None:
 if __name__ == "__main__":
     arguments = cli.parser(__doc__)
     arguments.add_argument("--manifest", type=Path, required=True)
-    arguments.add_argument("--origins", type=Path, nargs="*", default=[], help="what it is made of")
+    more = {"nargs": "*", "action": cli.Shards, "default": []}
+    arguments.add_argument("--origins", type=Path, **more, help="what it is made of")
     cli.run(main, arguments.parse_args())

@@ -66,7 +66,7 @@ def duplicate_shares(records: list[Path], copies: pa.Table, warn_share: float) -
 
 if __name__ == "__main__":
     arguments = cli.parser(__doc__)
-    arguments.add_argument("--records", type=Path, nargs="+", required=True)
+    arguments.add_argument("--records", type=Path, nargs="+", action=cli.Shards, required=True)
     for name in ("output", "contaminated", "manifest"):
         arguments.add_argument(f"--{name}", type=Path, required=True)
     cli.run(main, arguments.parse_args())

@@ -22,7 +22,7 @@ def main(arguments) -> None:
 
 if __name__ == "__main__":
     arguments = cli.parser(__doc__)
-    arguments.add_argument("--tokens", type=Path, nargs="+", required=True)
+    arguments.add_argument("--tokens", type=Path, nargs="+", action=cli.Shards, required=True)
     for name in ("ledger", "manifest"):
         arguments.add_argument(f"--{name}", type=Path, required=True)
     cli.run(main, arguments.parse_args())

@@ -11,7 +11,7 @@ from tiny import REPOSITORY
 SCRIPTS = REPOSITORY / "scripts"
 STAGES = (
     *("sources", "cleaning", "formatting", "tokenizing", "splitting", "streaming"),
-    *("training", "search", "evaluation", "reporting"),
+    *("training", "search", "planning", "evaluation", "reporting"),
 )
 DATA_STEPS = (
     *("read_shard", "clean_shard", "select_rows", "format_shard", "tokenize_shard"),

@@ -1,6 +1,7 @@
 """What every command line of the workflow shares: arguments, its log file, and how errors look."""
 
 import argparse
+import itertools
 import json
 import logging
 import os
@@ -28,6 +29,22 @@ def parser(description: str) -> argparse.ArgumentParser:
     )
     arguments.add_argument("--log", type=Path, help="log file of this step")
     return arguments
+
+
+class Shards(argparse.Action):
+    """Paths, then perhaps those of all shards: `DIR/{shard}.parquet SOURCE:COUNT ...`.
+
+    Linux takes 128 kB in one argument, and a shell line is one.
+    """
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        texts = [str(value) for value in values]
+        plain = list(itertools.takewhile(lambda text: "{shard}" not in text, texts))
+        pattern, *counts = texts[len(plain) :] or [""]
+        pairs = [text.rpartition(":") for text in counts]
+        names = [f"{source}-{n:05d}" for source, _, count in pairs for n in range(int(count))]
+        paths = [*plain, *(pattern.replace("{shard}", name) for name in names)]
+        setattr(namespace, self.dest, [Path(path) for path in paths])
 
 
 def step(text: str) -> SimpleNamespace:

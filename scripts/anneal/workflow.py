@@ -4,6 +4,7 @@ import json
 import math
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -66,6 +67,11 @@ class Steps:
             step = self.step(name, wanted)
             self.steps[name, named] = canonical(step), step_key(SimpleNamespace(**step))
         return self.steps[name, named]
+
+    def shard_counts(self, dataset: str) -> list[str]:
+        """`SOURCE:COUNT` of each source, in order: the names of all shards in short."""
+        counts = Counter(shard.source for shard in self.shards[dataset])
+        return [f"{source}:{count}" for source, count in counts.items()]
 
     def raw_file(self, wildcards) -> list[str]:
         """The file a shard is read from; what lies elsewhere is no file."""

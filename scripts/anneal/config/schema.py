@@ -9,6 +9,7 @@ from anneal.config.dataset import Dataset
 from anneal.config.evaluate import Evaluate
 from anneal.config.explain import explain
 from anneal.config.fit import check_model, check_tuning
+from anneal.config.hardware import check_hardware
 from anneal.config.model import Model
 from anneal.config.run import KINDS, ONLINE, Run
 from anneal.config.search import Study
@@ -32,6 +33,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _names_exist(self):
+        check_hardware({name: run.hardware for name, run in self.runs.items()})
         for name, run in self.runs.items():
             self._known(f"runs.{name}", "datasets", run.dataset)
             self._known(f"runs.{name}", "models", run.model)

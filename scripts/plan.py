@@ -1,0 +1,48 @@
+"""What each run needs, costs and should be, before anything is started.
+
+python scripts/plan.py --config config/config.yaml --json PLAN.json --page PLAN.md
+python scripts/plan.py --config config/config.yaml --check RUN ...    only: do they fit?
+"""
+
+import os
+from pathlib import Path
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+from anneal import cli
+from anneal.config.hardware import read_catalogue
+from anneal.config.schema import load_config
+from anneal.provenance.files import whole_file, write_json
+from anneal.workflow import ANSWERS, Steps
+
+
+def main(arguments) -> None:
+    config = load_config(arguments.config)
+    os.environ["HF_HUB_OFFLINE"] = "0" if any(m.hub for m in config.models.values()) else "1"
+    from anneal.planning.command import command_of
+    from anneal.planning.page import page
+    from anneal.planning.plan import Planner
+
+    steps = Steps(config, main=ANSWERS not in os.environ)
+    results = Path("results") / config.project
+    planner = Planner(config, results, steps.shards, read_catalogue())
+    for name in arguments.check:
+        planner.check(name)
+    if arguments.json:
+        plans = [
+            planner.plan(name)
+            | {"command": command_of(config, name, steps.text("train_run", {"run": name}), results)}
+            for name in config.runs
+        ]
+        write_json(arguments.json, plans)
+        with whole_file(arguments.page) as partial:
+            partial.write_text(page(config.project, plans), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    arguments = cli.parser(__doc__)
+    arguments.add_argument("--config", type=Path, default=Path("config/config.yaml"))
+    arguments.add_argument("--json", type=Path)
+    arguments.add_argument("--page", type=Path)
+    arguments.add_argument("--check", nargs="*", default=[], help="runs that must fit")
+    cli.run(main, arguments.parse_args())
