@@ -12,8 +12,11 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 from anneal import cli
 from anneal.config.hardware import read_catalogue
 from anneal.config.schema import load_config
+from anneal.config.site import Site
 from anneal.provenance.files import whole_file, write_json
 from anneal.workflow import ANSWERS, Steps
+
+SITE = Path("profiles/slurm/site.yaml")
 
 
 def main(arguments) -> None:
@@ -25,7 +28,8 @@ def main(arguments) -> None:
 
     steps = Steps(config, main=ANSWERS not in os.environ)
     results = Path("results") / config.project
-    planner = Planner(config, results, steps.shards, read_catalogue())
+    site = load_config(SITE, Site)
+    planner = Planner(config, results, steps.shards, read_catalogue(), site)
     for name in arguments.check:
         planner.check(name)
     if arguments.json:

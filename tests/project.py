@@ -95,6 +95,7 @@ def write_project(folder: Path, tiny_model: Path) -> None:
     (folder / "slurm").symlink_to("profiles/slurm")
     (folder / "config").mkdir()
     (folder / "config" / "config.yaml").write_text(CONFIG)
+    shutil.copy(REPOSITORY / "config" / "hardware.yaml", folder / "config")
     shutil.copytree(tiny_model, folder / "models" / "base")
     (folder / "raw").mkdir()
     rows = [json.dumps(fact(i)) for i in range(90)]

@@ -19,7 +19,15 @@ from anneal.planning.decide import decide, differences
 from anneal.planning.fit import check_fit, nearest, verdict
 from anneal.planning.memory import memory_of
 from anneal.planning.shape import Shape, on_meta, saved_by, shape_of, tuned_on_meta
-from anneal.planning.work import checkpoint_bytes, network_of, operations_a_token, work_of
+from anneal.planning.work import (
+    FAST,
+    UTILISATION,
+    checkpoint_bytes,
+    network_of,
+    operations_a_token,
+    traffic,
+    work_of,
+)
 from plan_memory import compare
 
 CATALOGUE = read_catalogue(REPOSITORY / "config" / "hardware.yaml")
@@ -132,6 +140,22 @@ def test_planned_speed_is_that_of_published_runs():
     run = run_of("full")
     operations = operations_a_token(run, shape(MptConfig(**sizes), run), 2048)
     assert 989e12 * 0.4644 / operations == pytest.approx(10_643, rel=0.02)
+
+
+def test_the_figures_of_70b_in_the_scale_page_are_the_plans():
+    model = LlamaConfig(**(LLAMA["70B"].to_dict() | {"vocab_size": 128256}))
+    strategy = {"kind": "fsdp", "nodes": 32, "processes": 8}
+    training = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
+    run = run_of("full", strategy=strategy, **training, gradient_checkpointing=True)
+    memory, found = estimate(model, run, 4096), shape(model, run)
+    assert memory.total() / GB == pytest.approx(31.2, abs=0.1)
+    assert (memory.activations + memory.logits) / GB == pytest.approx(20.6, abs=0.1)
+    assert memory.host / GB == pytest.approx(4 + 282, abs=0.5)
+    assert checkpoint_bytes(run, found) / GB == pytest.approx(847, abs=1)
+    assert traffic(run, found) / 1e12 == pytest.approx(1.7, abs=0.02)
+    tokens = run.batch()["global_batch"] * 4096
+    speed = 256 * 989e12 * UTILISATION * FAST
+    assert operations_a_token(run, found, 4096) * tokens / speed == pytest.approx(33, abs=0.5)
 
 
 # What each setting changes ---------------------------------------------------------------------

@@ -35,6 +35,8 @@ def read_catalogue(path: Path = CATALOGUE) -> dict[str, Device]:
     Raises:
         UserError: with file and line, where the file is missing or not as it must be.
     """
+    if not path.is_file():
+        raise UserError(str(path), "no such file", "copy it from the repository")
     values, lines = read_yaml(path)
     lines = {("devices", *at): line for at, line in lines.items()}
     try:

@@ -18,7 +18,9 @@ def look_at_packages(lock: Path = LOCK) -> Iterator[Finding]:
     """Installed versions against the lock; a build such as `+cpu` is the same version."""
     if sys.version_info[:2] != PYTHON:
         here = ".".join(map(str, sys.version_info[:2]))
-        yield Finding("wrong", f"Python {here} runs here, not 3.11", "use .venv, made by `make setup`")
+        yield Finding(
+            "wrong", f"Python {here} runs here, not 3.11", "use .venv, made by `make setup`"
+        )
     lines = [line.split("#")[0].strip() for line in lock.read_text().splitlines()]
     pinned = dict(line.split("==") for line in lines if "==" in line)
     other = [

@@ -40,7 +40,7 @@ def look_at_state(results: Path, driver: Path = Path(".snakemake")) -> Iterator[
 
 
 def is_held(lock: Path) -> bool:
-    """Whether a process holds this file locked; the kernel frees the lock of one that was killed."""
+    """Whether a process holds this file locked; the lock goes with its process."""
     with lock.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -74,7 +74,9 @@ def steps_at_work(folder: Path, results: Path) -> list[int]:
 
 def _is_step(word: str) -> bool:
     path = Path(word)
-    return path.suffix == ".py" and path.parent.name == "scripts" and (SCRIPTS / path.name).is_file()
+    return (
+        path.suffix == ".py" and path.parent.name == "scripts" and (SCRIPTS / path.name).is_file()
+    )
 
 
 def _jobs(name: str) -> Iterator[Finding]:

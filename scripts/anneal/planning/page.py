@@ -71,8 +71,8 @@ def _work(plan: dict) -> Iterator[str]:
 
 
 def _start(plan: dict) -> Iterator[str]:
-    slurm = {k: v for k, v in plan["slurm"].items() if k != "advice"}
-    yield "- Slurm: " + ", ".join(f"{key} {value}" for key, value in slurm.items())
+    asked = plan["slurm"]["request"].items()
+    yield "- Slurm: " + ", ".join(f"{key} {value}" for key, value in asked)
     yield from (f"- Slurm: {line}" for line in plan["slurm"]["advice"])
     if plan.get("command"):
         yield f"\nStarted by (printed, not run):\n\n```bash\n{plan['command']}\n```"

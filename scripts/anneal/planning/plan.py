@@ -1,10 +1,13 @@
 """The plan of one run: what is recommended, what it needs, what it costs, how it is started."""
 
 import json
+import math
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
+from anneal.cluster import training_request
 from anneal.config.hardware import CPU
 from anneal.errors import UserError
 from anneal.planning.data import data_of
@@ -23,10 +26,12 @@ class Planner:
     Args:
         shards: pieces of each dataset, by its name.
         devices: the catalogue.
+        site: a `config.site.Site`.
     """
 
-    def __init__(self, config, results: Path, shards: dict[str, list], devices: dict):
-        self.config, self.results, self.shards, self.devices = config, results, shards, devices
+    def __init__(self, config, results: Path, shards: dict[str, list], devices: dict, site):
+        self.config, self.results, self.shards = config, results, shards
+        self.devices, self.site = devices, site
 
     def plan(self, name: str) -> dict:
         """Everything about one run, as JSON; sizes in bytes."""
@@ -50,7 +55,7 @@ class Planner:
             "work": asdict(work),
             "disk": disk_of(run, shape),
             "network": network_of(run, shape, work),
-            "slurm": slurm_of(run, memory, work),
+            "slurm": slurm_of(self.site, run, memory, work),
         }
 
     def check(self, name: str) -> None:
@@ -105,28 +110,20 @@ class Planner:
         return model_config(self.config, model, self.results)
 
 
-def slurm_of(run, memory: Memory, work) -> dict:
+def slurm_of(site, run, memory: Memory, work) -> dict:
     """What the run asks Slurm for, and where the estimate says otherwise."""
-    strategy, gpus = run.strategy, 0 if run.hardware == CPU else run.strategy.processes
-    asked = {
-        "nodes": strategy.nodes,
-        "gpus_per_node": gpus,
-        "cpus_per_node": run.threads * strategy.processes,
-        "mem_mb": run.mem_mb,
-        "minutes": run.minutes,
-    }
-    return {**asked, "advice": list(_slurm_advice(run, asked, memory, work))}
+    request = training_request(site, run)
+    return {"request": request, "advice": list(_slurm_advice(run, memory, work))}
 
 
-def _slurm_advice(run, asked: dict, memory: Memory, work):
-    device_is_host = run.hardware == CPU
-    held = (memory.total() if device_is_host else 0) + memory.host
+def _slurm_advice(run, memory: Memory, work) -> Iterator[str]:
+    held = (memory.total() if run.hardware == CPU else 0) + memory.host
     needed = held * run.strategy.processes / 1e6
-    if needed > asked["mem_mb"]:
-        yield f"mem_mb {asked['mem_mb']:,} is less than the {needed:,.0f} estimated"
-    gpus = asked["gpus_per_node"]
-    if gpus and asked["cpus_per_node"] < CORES[0] * gpus:
-        yield f"{CORES[0]}-{CORES[1]} cores and {RAM_GB[0]}-{RAM_GB[1]} GB a GPU are usual"
-    if work.hours and work.hours * 60 > asked["minutes"]:
-        jobs = -(-work.hours * 60 // asked["minutes"])
-        yield f"{work.hours:,.3g} h are longer than minutes: about {jobs:.0f} jobs, each goes on"
+    if needed > run.mem_mb:
+        yield f"mem_mb {run.mem_mb:,} is less than the {needed:,.0f} estimated for a node"
+    if run.hardware != CPU and run.threads < CORES[0]:
+        usual = f"{CORES[0]}-{CORES[1]} cores and {RAM_GB[0]}-{RAM_GB[1]} GB"
+        yield f"threads {run.threads} a GPU; usual are {usual} of the machine's memory"
+    if work.hours and work.hours * 60 > run.minutes:
+        jobs = math.ceil(work.hours * 60 / run.minutes)
+        yield f"{work.hours:,.3g} h are more than minutes: about {jobs} jobs, each goes on"

@@ -5,6 +5,7 @@ then runs on fake tensors, which have sizes and no contents: every tensor that a
 for the backward pass is counted, whatever the architecture, tuning or number format.
 """
 
+import copy
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,9 +89,10 @@ def _of_origin(name: str, section):
 
 def on_meta(config, precision: str, attention: str):
     """The causal model, on the meta device."""
+    own = copy.deepcopy(config)  # the model notes its attention in it
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(
-            config, dtype=DTYPES[precision], attn_implementation=attention
+            own, dtype=DTYPES[precision], attn_implementation=attention
         )
     model.tie_weights()
     return model
