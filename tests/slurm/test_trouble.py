@@ -45,6 +45,7 @@ def test_jobs_of_a_killed_driver_are_not_doubled(lab, project):
     with project.started("train", SLOW="10") as run:
         job = until_it_trains(lab, project, run)
         os.kill(run.pid, signal.SIGKILL)
+        run.wait()
     again = project.run("train")
     assert again.returncode == 1
     cure = f"scancel --name {job['name']}"

@@ -166,6 +166,7 @@ def test_steps_that_outlive_a_killed_run_are_not_doubled(project):
         while run.poll() is None and not any(project.folder.rglob("checkpoint-*")):
             time.sleep(0.1)
         os.kill(run.pid, signal.SIGKILL)  # it alone, not its steps
+        run.wait()
     again = project.run("train")
     assert "steps of a run that was killed are still at work" in again.stderr
     step = int(re.search(r"`kill (\d+)`", again.stderr).group(1))
