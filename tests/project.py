@@ -144,12 +144,13 @@ class Project:
         return self
 
     @contextmanager
-    def started(self, *arguments: str):
+    def started(self, *arguments: str, **environment: str):
         """A run in the background, in a group of its own; what is left of it is killed."""
         with (self.folder / "started.log").open("w") as log:
             process = subprocess.Popen(
                 [*self.command, *arguments],
                 cwd=self.folder,
+                env=os.environ | environment,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -165,11 +166,11 @@ class Project:
         """What the run in the background has printed."""
         return (self.folder / "started.log").read_text()
 
-    def slow_down(self, seconds: float = 1) -> None:
-        """Let each training step take so much longer; the code is another one then."""
+    def slow_down(self) -> None:
+        """Let training steps take SLOW seconds more where that is in the environment."""
         line = "    def on_step_end(self, args, state, control, **_):\n"
-        slow = f"{line}        __import__('time').sleep({seconds})\n"
-        self.edit("scripts/anneal/training/stopping.py", line, slow)
+        slow = "__import__('time').sleep(float(__import__('os').environ.get('SLOW', 0)))"
+        self.edit("scripts/anneal/training/stopping.py", line, f"{line}        {slow}\n")
 
     def planned(self, *arguments: str) -> Counter:
         """Jobs that a dry-run names, counted by rule."""

@@ -114,11 +114,10 @@ class Lab:
 
     def running(self, daemon: str) -> int | None:
         """The daemon's process; None if it is gone, or dead and not yet reaped."""
-        file = self.folder / f"{daemon}.pid"
-        pid = int(file.read_text()) if file.is_file() and file.read_text().strip() else 0
         try:
+            pid = int((self.folder / f"{daemon}.pid").read_text())
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
+        except (OSError, ValueError):  # the file may go at any moment, and may be empty
             return None
         return pid if state != "Z" else None
 

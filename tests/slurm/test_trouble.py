@@ -33,7 +33,7 @@ def test_a_job_that_ran_out_of_memory_is_tried_again_with_more(lab, project):
 @pytest.mark.slow
 def test_ctrl_c_leaves_no_job(lab, project):
     project.slow_down()
-    with project.started("train") as run:
+    with project.started("train", SLOW="5") as run:
         until_it_trains(lab, project, run)
         os.kill(run.pid, signal.SIGINT)
         run.wait(60)
@@ -42,9 +42,10 @@ def test_ctrl_c_leaves_no_job(lab, project):
 
 def test_jobs_of_a_killed_driver_are_not_doubled(lab, project):
     project.slow_down()
-    with project.started("train") as run:
+    with project.started("train", SLOW="10") as run:
         job = until_it_trains(lab, project, run)
         os.kill(run.pid, signal.SIGKILL)
+        run.wait()
     again = project.run("train")
     assert again.returncode == 1
     cure = f"scancel --name {job['name']}"
@@ -59,11 +60,11 @@ def test_jobs_of_a_killed_driver_are_not_doubled(lab, project):
 
 @pytest.mark.slow
 def test_a_job_that_ran_out_of_time_goes_on_from_its_checkpoint_with_more(lab, project):
-    project.slow_down(3)
+    project.slow_down()
     project.set_run(minutes=1)
     project.edit("config/config.yaml", "max_steps: 12", "max_steps: 20")
     project.edit("config/config.yaml", "save_steps: 3", "save_steps: 20")
-    done = project.run("train")
+    done = project.run("train", SLOW="3")
     assert done.returncode == 0, done.stderr
     asked = [lab.show(job["id"])["TimeLimit"] for job in project.train_jobs(lab)]
     assert asked[:2] == ["00:01:00", "00:02:00"]
@@ -73,7 +74,7 @@ def test_a_job_that_ran_out_of_time_goes_on_from_its_checkpoint_with_more(lab, p
 @pytest.mark.slow
 def test_a_preempted_job_goes_on_from_its_checkpoint(lab, project):
     project.slow_down()
-    with project.started("train") as run:
+    with project.started("train", SLOW="2") as run:
         job = until_it_trains(lab, project, run)
         lab.call("scontrol", "requeue", job["id"])
         assert run.wait(200) == 0, project.printed()
@@ -84,7 +85,7 @@ def test_a_preempted_job_goes_on_from_its_checkpoint(lab, project):
 @pytest.mark.slow
 def test_a_job_that_somebody_cancelled_is_noticed_and_submitted_again(lab, project):
     project.slow_down()
-    with project.started("train") as run:
+    with project.started("train", SLOW="2") as run:
         job = until_it_trains(lab, project, run)
         lab.call("scancel", job["id"])
         assert run.wait(200) == 0, project.printed()
@@ -94,8 +95,8 @@ def test_a_job_that_somebody_cancelled_is_noticed_and_submitted_again(lab, proje
 
 @pytest.mark.slow
 def test_a_controller_that_is_down_for_a_minute_is_survived(lab, project):
-    project.slow_down(6)
-    with project.started("train") as run:
+    project.slow_down()
+    with project.started("train", SLOW="6") as run:
         job = until_it_trains(lab, project, run)
         lab.stop("slurmctld")
         time.sleep(60)

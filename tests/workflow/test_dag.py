@@ -100,7 +100,7 @@ def test_trackers_threads_and_memory_rerun_nothing(project):
 
 
 def test_what_is_asked_of_a_cluster_reruns_nothing(project):
-    asked = "hardware: H100\n    minutes: 7\n    strategy: {kind: fsdp, nodes: 2, processes: 8}"
+    asked = "hardware: H100\n    minutes: 7\n    strategy: {kind: ddp}"
     project.edit("config/config.yaml", "tracker: none", f"tracker: none\n    {asked}")
     project.edit("config/config.yaml", "  batch_size: 4", "  batch_size: 4\n  minutes: 7")
     site = "account: lab\n\npartitions: {gpu: {name: big, max_minutes: 5}}\ngpus: {H100: h100}\n"
@@ -162,10 +162,11 @@ def test_steps_that_outlive_a_killed_run_are_not_doubled(project):
     project.edit("config/config.yaml", "learning_rate: 1e-3", "learning_rate: 2e-3")
     project.slow_down()
     shutil.rmtree(project.folder / "results/tiny/checkpoints")
-    with project.started("train") as run:
+    with project.started("train", SLOW="10") as run:
         while run.poll() is None and not any(project.folder.rglob("checkpoint-*")):
             time.sleep(0.1)
         os.kill(run.pid, signal.SIGKILL)  # it alone, not its steps
+        run.wait()
     again = project.run("train")
     assert "steps of a run that was killed are still at work" in again.stderr
     step = int(re.search(r"`kill (\d+)`", again.stderr).group(1))
