@@ -11,6 +11,7 @@ import time
 
 import pytest
 import runs
+import test_training_pairs as pairs
 from tiny import REPOSITORY
 
 from anneal.config.batch import solve_batch
@@ -124,6 +125,27 @@ def test_two_processes_learn_as_one(place, alone, name, tuning):
     facts = json.loads((run / "manifest.json").read_text())["facts"]
     assert (facts["processes"], facts["backend"], len(facts["devices"])) == (2, "gloo", 2)
     assert facts["strategy"] == Strategy(**TWO[name]).model_dump()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tuning", ["lora", "full"])
+@pytest.mark.parametrize("method", ["dpo", "reward", "orpo"])
+def test_two_processes_learn_from_pairs_as_one(place, method, tuning):
+    if not (place / "pairs").exists():
+        pairs.write_pairs(place / "pairs")
+        write_json(place / "pairs" / "manifest.json", {"outputs": {"splits": "p"}})
+    sizes = {"global_batch_size": 8, "gradient_accumulation_steps": 4, "max_steps": 4}
+    given = pairs.settings(method, tuning, **sizes)
+    found = []
+    for name, strategy in (("one", {}), ("two", TWO["ddp"])):
+        call = command(place, f"{method} {tuning} {name}", given, strategy)
+        call = [part.replace("/splits/", "/pairs/") for part in call]
+        done = subprocess.run(call, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-4000:]
+        lines = (place / f"{method} {tuning} {name}" / "run/metrics.jsonl").read_text()
+        found.append([json.loads(line) for line in lines.splitlines()])
+    for one, two in zip(*found, strict=True):
+        assert two == pytest.approx(one, rel=1e-3, abs=1e-5)
 
 
 @pytest.mark.slow
