@@ -64,9 +64,22 @@ def test_a_loss_that_is_no_number_names_its_rows(tiny_model, tmp_path):
         train(given, base, splits, tmp_path / "c", tmp_path / "run", "none")
 
 
-def test_the_kept_model_has_the_best_evaluation_loss(tiny_model, splits, tmp_path):
-    given = settings(max_steps=8, eval_steps=2, save_steps=8, learning_rate=0.3)
+@pytest.fixture
+def at_odds(tmp_path):
+    """Splits whose evaluation asks for other answers than are learned: its loss only rises."""
+    rows = [sequence([row]) for row in ROWS]
+
+    def answered(token: int) -> list[dict]:
+        return [{**r, "labels": [token if i >= 0 else i for i in r["labels"]]} for r in rows]
+
+    sides = {"train": answered(9), "eval": answered(7), "test": rows}
+    return write_splits(tmp_path / "splits", sides)
+
+
+def test_the_kept_model_has_the_best_evaluation_loss(tiny_model, at_odds, tmp_path):
+    given, splits = settings(max_steps=8, eval_steps=2, save_steps=8), at_odds
     given["training"]["lr_scheduler_type"] = "constant"
+    given["tuning"]["kind"] = "full"
     facts = train(given, tiny_model, splits, tmp_path / "c", tmp_path / "run", "none")
     curve = {
         r["step"]: r["eval_loss"]

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import torch
+from bitsandbytes.nn import Linear4bit
 from peft import PeftConfig, PeftModel
 from transformers import (
     AutoModelForCausalLM,
@@ -61,8 +62,18 @@ def load_model(
         **more,
         **SAFE,
     )
+    if quantized:
+        _keep_as_quantised(model)
     check_vocabulary(folder, model)
     return _scoring(model, folder) if head == "score" else model
+
+
+def _keep_as_quantised(model) -> None:
+    """On CPUs with AVX512-BF16 bitsandbytes would repack weights into bf16 at the first evaluation,
+    in place, so that training went on with other values, and a narrow layer failed."""
+    for module in model.modules():
+        if isinstance(module, Linear4bit):
+            module.support_avx512bf16_for_cpu = False
 
 
 def _scoring(model, folder: Path):
