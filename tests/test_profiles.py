@@ -56,7 +56,7 @@ def run(**values) -> Run:
 SITE = Site(
     account="lab",
     partitions={"cpu": {"name": "batch"}, "gpu": {"name": "gpu", "max_minutes": 2000}},
-    gpus={"A100-80GB": "a100"},
+    gpus={"a100-80": "a100"},
 )
 
 
@@ -72,22 +72,22 @@ def test_a_killed_job_asks_for_more():
 
 
 def test_no_job_asks_for_more_minutes_than_its_partition_gives():
-    request = training_request(SITE, run(hardware="A100-80GB", minutes=1440), attempt=2)
+    request = training_request(SITE, run(hardware="a100-80", minutes=1440), attempt=2)
     assert request["runtime"] == 2000
 
 
 def test_gpus_are_asked_for_by_the_names_of_the_site():
-    assert device_request(SITE, "A100-80GB", 1, 1, devices=4)["gres"] == "gpu:a100:4"
-    assert device_request(SITE, "H100", 1, 1)["gres"] == "gpu:1"
+    assert device_request(SITE, "a100-80", 1, 1, devices=4)["gres"] == "gpu:a100:4"
+    assert device_request(SITE, "h100", 1, 1)["gres"] == "gpu:1"
     assert "gres" not in device_request(SITE, "cpu", 1, 1)
 
 
 def test_several_nodes_are_one_task_each():
     strategy = {"kind": "fsdp", "nodes": 2, "processes": 4}
-    request = training_request(SITE, run(hardware="A100-80GB", strategy=strategy))
+    request = training_request(SITE, run(hardware="a100-80", strategy=strategy))
     wanted = {"nodes": 2, "tasks": 2, "tasks_per_gpu": 0, "mpi": "srun", "gres": "gpu:a100:4"}
     assert {name: request[name] for name in wanted} == wanted
-    alone = training_request(SITE, run(hardware="A100-80GB"))
+    alone = training_request(SITE, run(hardware="a100-80"))
     assert alone["nodes"] == 1
     assert not {"mpi", "tasks"} & set(alone)
 

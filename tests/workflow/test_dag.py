@@ -100,10 +100,10 @@ def test_trackers_threads_and_memory_rerun_nothing(project):
 
 
 def test_what_is_asked_of_a_cluster_reruns_nothing(project):
-    asked = "hardware: H100\n    minutes: 7\n    strategy: {kind: ddp}"
+    asked = "hardware: h100\n    minutes: 7\n    strategy: {kind: ddp}"
     project.edit("config/config.yaml", "tracker: none", f"tracker: none\n    {asked}")
     project.edit("config/config.yaml", "  batch_size: 4", "  batch_size: 4\n  minutes: 7")
-    site = "account: lab\n\npartitions: {gpu: {name: big, max_minutes: 5}}\ngpus: {H100: h100}\n"
+    site = "account: lab\n\npartitions: {gpu: {name: big, max_minutes: 5}}\ngpus: {h100: h100}\n"
     (project.folder / "profiles/slurm/site.yaml").write_text(site)
     assert project.planned() == Counter()
     assert project.planned("--profile", "slurm") == Counter()
