@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 from anneal.config.schema import load_config
 from anneal.errors import UserError
 from anneal.lock import RunLock
+from anneal.patience import be_patient
 from anneal.workflow import Steps, failures, use_this_python
 
 use_this_python()
@@ -218,10 +219,12 @@ def must_fit():
 onstart:
     STEPS.remember_digests()
     try:
-        # the Slurm plugin gives all jobs of a run one name
-        LOCK = RunLock(Path(RESULTS), getattr(workflow.scheduler._executor, "run_uuid", None))
+        jobs = getattr(workflow.scheduler._executor, "run_uuid", None)  # their name on Slurm
+        LOCK = RunLock(Path(RESULTS), jobs)
     except UserError as error:
         sys.exit(f"error: {error}")
+    if jobs:
+        be_patient(workflow.scheduler._executor)
     STEPS.write_plans()
     if names := must_fit():  # before a job of days waits for a device that is too small
         command = [SCRIPTS / "plan.py", "--config", CONFIG_FILE, "--check", *names]

@@ -60,7 +60,7 @@ def finished(lab, tmp_path_factory, tiny_model) -> SlurmProject:
     folder = tmp_path_factory.mktemp("runs") / "a project"
     write_project(folder, tiny_model)
     project = SlurmProject(folder)
-    project.set_run(hardware="T4")
+    project.set_run(hardware="h100")
     project.edit("config/config.yaml", "shard_mb: 0.004", "shard_mb: 0.008")
     site = "  gpu:\n    name: gpu\n    max_minutes: 60\n"
     project.edit("profiles/slurm/site.yaml", "  gpu:\n    name:\n    max_minutes:\n", site)

@@ -77,7 +77,7 @@ def test_a_preempted_job_goes_on_from_its_checkpoint(lab, project):
     with project.started("train", SLOW="2") as run:
         job = until_it_trains(lab, project, run)
         lab.call("scontrol", "requeue", job["id"])
-        assert run.wait(200) == 0, project.printed()
+        assert run.wait(400) == 0, project.printed()
     assert [j["id"] for j in project.train_jobs(lab)] == [job["id"]]
     assert project.facts()["resumed_step"] > 0
 
@@ -88,7 +88,7 @@ def test_a_job_that_somebody_cancelled_is_noticed_and_submitted_again(lab, proje
     with project.started("train", SLOW="2") as run:
         job = until_it_trains(lab, project, run)
         lab.call("scancel", job["id"])
-        assert run.wait(200) == 0, project.printed()
+        assert run.wait(400) == 0, project.printed()
     assert [j["state"] for j in project.train_jobs(lab)] == ["CANCELLED", "COMPLETED"]
     assert project.facts()["resumed_step"] > 0
 
@@ -101,7 +101,7 @@ def test_a_controller_that_is_down_for_a_minute_is_survived(lab, project):
         lab.stop("slurmctld")
         time.sleep(60)
         lab.call("slurmctld")
-        assert run.wait(200) == 0, project.printed()
+        assert run.wait(400) == 0, project.printed()
     assert [j["id"] for j in project.train_jobs(lab)] == [job["id"]]
 
 
