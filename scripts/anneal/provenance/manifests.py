@@ -17,10 +17,12 @@ from anneal.provenance.files import read_json, write_json
 
 STARTED = time.time()
 PACKAGES = (
-    *("accelerate", "bitsandbytes", "datasets", "deepspeed", "duckdb", "ftfy", "lm_eval", "numpy"),
-    *("orjson", "peft", "pyarrow", "rensa", "safetensors", "tokenizers", "torch", "transformers"),
-    "trl",
+    *("accelerate", "bitsandbytes", "datasets", "deepspeed", "duckdb", "ftfy", "gguf", "jinja2"),
+    *("lm_eval", "lxml", "numpy", "optuna", "orjson", "peft", "phonenumbers", "psycopg"),
+    *("py3langid", "pyarrow", "rensa", "safetensors", "sqlalchemy", "stdnum", "tokenizers"),
+    *("torch", "transformers", "trl"),
 )
+DISTRIBUTIONS = {"stdnum": "python-stdnum"}
 
 
 def step_key(step) -> str:
@@ -32,7 +34,8 @@ def write_manifest(path: str | Path, step, inputs: dict, outputs: list, **facts)
     """Write the manifest; its appearance is what says that the artifact is complete.
 
     Args:
-        inputs: name to file; a folder artifact is named by its manifest.json.
+        inputs: name to file; a folder artifact is named by its manifest.json. Paths are kept as
+            given, so that `trace` finds what made them.
         outputs: the files of the artifact, or its one folder.
         facts: counts and other figures of the artifact itself.
     """
@@ -40,11 +43,14 @@ def write_manifest(path: str | Path, step, inputs: dict, outputs: list, **facts)
     write_json(
         path,
         {
+            "rule": Path(sys.argv[0]).stem,
+            "path": Path(path).as_posix(),
             "key": step_key(step),
             "settings": step.settings,
             "code": step.code,
             "sources": step.sources,
             "inputs": {name: input_digest(file) for name, file in sorted(inputs.items())},
+            "paths": {name: Path(file).as_posix() for name, file in sorted(inputs.items())},
             "outputs": {Path(p).name: _output_digest(Path(p)) for p in outputs},
             "facts": facts,
             "versions": _versions(),
@@ -78,5 +84,5 @@ def _output_digest(path: Path) -> str:
 
 def _versions() -> dict[str, str]:
     """Versions of the packages that can change results, if this process has loaded them."""
-    loaded = [name for name in PACKAGES if name.replace("-", "_") in sys.modules]
+    loaded = [DISTRIBUTIONS.get(name, name) for name in PACKAGES if name in sys.modules]
     return {"python": platform.python_version(), **{n: metadata.version(n) for n in loaded}}
