@@ -50,8 +50,8 @@ def _groups(like: list[Artifact], artifacts: dict) -> list[tuple[str, list[str]]
     for artifact in like:
         for role, name in artifact.inputs.items():
             made = artifacts[name].manifest
-            place = SHARD.sub("", _place(name))
-            same = canonical([made["rule"], made["settings"], made["code"], place])
+            kin = SHARD.sub("", place(name))
+            same = canonical([made["rule"], made["settings"], made["code"], kin])
             groups.setdefault(same, (role, {}))[1][name] = None
     return [(role, list(names)) for role, names in groups.values()]
 
@@ -59,7 +59,7 @@ def _groups(like: list[Artifact], artifacts: dict) -> list[tuple[str, list[str]]
 def _title(names: list[str], like: list[Artifact]) -> str:
     rule = like[0].manifest["rule"]
     many = f"{len(names)} x {rule}, from" if len(names) > 1 else rule
-    return f"{many} {_place(names[0])}"
+    return f"{many} {place(names[0])}"
 
 
 def _made(like: list[Artifact]) -> str:
@@ -70,7 +70,7 @@ def _made(like: list[Artifact]) -> str:
     return f" (code {made[0]['code'][:DIGITS]}, {last}, {seconds:.1f} s on {hosts})"
 
 
-def _place(name: str) -> str:
+def place(name: str) -> str:
     """results/PROJECT and the manifest's own name say nothing here."""
     inside = name.split("/", 2)[-1] if name.startswith("results/") else name
     return inside.removesuffix("/manifest.json").removesuffix(".manifest.json")
@@ -88,16 +88,21 @@ def _facts(like: list[Artifact]) -> list[str]:
     ]
     settled = ", ".join(f"{k} {v}" for k, v in told.items())
     breaks = [f"!! {problem}" for a in like for problem in a.breaks]
-    return [*([settled] if settled else []), *_few(pieces), *_few(others), *breaks]
+    return [*([settled] if settled else []), *few(pieces), *few(others), *breaks]
 
 
 def _piece(piece: dict) -> str:
+    return f"raw {piece['file']} {span(piece)}"
+
+
+def span(piece: dict) -> str:
+    """Where a raw piece lies in its file."""
     unit = UNITS.get(piece["format"], "bytes")
-    span = f" {unit} {piece['start']}-{piece['end']}" if piece["end"] else ""
-    return f"raw {piece['file']}{span}, from line {piece['first_line']}, digest {piece['digest']}"
+    bounds = f"{unit} {piece['start']}-{piece['end']}, " if piece["end"] else ""
+    return f"{bounds}from line {piece['first_line']}, digest {piece['digest']}"
 
 
-def _few(lines: list[str]) -> list[str]:
+def few(lines: list[str]) -> list[str]:
     rest = len(lines) - PIECES
     return lines[:PIECES] + ([f"and {rest} more (--json lists all)"] if rest > 0 else [])
 
