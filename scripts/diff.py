@@ -40,7 +40,7 @@ def effects(found: dict) -> list[str]:
         lines += [f"rows of {dataset}", *(f"  {in_words(change)}" for change in rows)]
     for kind in ("metrics", "scores"):
         for what, values in found[kind].items():
-            lines += [f"{kind} of {what}"]
+            lines += [f"{kind} of {what}" + ("" if values else ": the same")]
             lines += [f"  {name}: {short(a)} -> {short(b)}" for name, (a, b) in values.items()]
     told = ", ".join(f"{count} x {rule}" for rule, count in sorted(found["bytes"].items()))
     return [*lines, f"other bytes in: {told or 'no artifact'}"]
