@@ -18,12 +18,12 @@ from anneal.lock import RunLock
 from anneal.provenance.stale import (
     files_below,
     gathered,
-    jobs_of,
     reached,
     remove,
     sizes,
     stage_of,
 )
+from anneal.provenance.summary import jobs_of
 
 
 def main(arguments) -> None:

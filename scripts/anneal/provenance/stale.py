@@ -5,18 +5,14 @@ is its manifest's folder. Training states belong to a fingerprint; those of othe
 stale, but only once the run is finished.
 """
 
-import csv
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from anneal.config.schema import load_config
-from anneal.errors import UserError
 from anneal.provenance.files import read_json
+from anneal.provenance.summary import CURRENT
 
 # Everything else in results/PROJECT is left alone.
 STAGES = (
@@ -25,7 +21,6 @@ STAGES = (
 )
 # Written beside the sample of a streamed dataset, and outputs of no rule.
 BESIDE_SAMPLE = ("plan.json", "sample.rejects.jsonl")
-TARGETS = ("all", "data", "search", "train", "evaluate", "report")
 
 
 @dataclass
@@ -48,27 +43,6 @@ class Reached:
             return True  # of no rule here: a scheduler's, or the user's
         inside = path in self.folders or any(str(p) in self.folders for p in Path(path).parents)
         return inside or path in self.files or path in self.above
-
-
-def jobs_of(configfile: Path) -> list[dict]:
-    """The outputs of a configuration's whole DAG: `output_file`, `rule`, `log-file(s)`, `plan`.
-
-    Raises:
-        UserError: Snakemake cannot build the DAG, so that nothing is known.
-    """
-    config = load_config(configfile)
-    models = [f"results/{config.project}/models/{name}/manifest.json" for name in config.models]
-    command = (
-        *(sys.executable, "-m", "snakemake", *TARGETS, *models, "--profile", "profiles/local"),
-        *("--summary", "--configfile", str(configfile)),
-    )
-    done = subprocess.run(command, capture_output=True, text=True)
-    lines = done.stdout.splitlines()
-    if done.returncode or not lines:
-        why = next((x for x in done.stderr.splitlines() if x.startswith("error: ")), done.stderr)
-        raise UserError(configfile, f"its DAG cannot be built ({why.strip()})", "mend that first")
-    start = next(n for n, line in enumerate(lines) if line.startswith("output_file\t"))
-    return list(csv.DictReader(lines[start:], delimiter="\t"))
 
 
 def reached(jobs: list[dict], project: Path) -> Reached:
@@ -99,7 +73,7 @@ def _states(output: Path, job: dict, project: Path) -> Iterator[str]:
         folder = output.parents[1] / "studies"
     else:
         return
-    finished = job["plan"] == "no update"
+    finished = job["plan"] == CURRENT
     made = read_json(project / output)["facts"]["fingerprint"] if finished else ""
     yield str(folder / made)
 
