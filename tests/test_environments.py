@@ -2,6 +2,8 @@
 
 import ast
 import re
+import shutil
+import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 
@@ -106,3 +108,13 @@ def test_an_environment_has_all_that_its_rules_import(env):
     rules = [rule for rule, name in env_of_rules().items() if name == env.name]
     missing = {rule: sorted(foreign_packages(rule) - there) for rule in rules}
     assert {rule: names for rule, names in missing.items() if names} == {}
+
+
+def test_the_container_copies_all_that_its_setup_needs(tmp_path):
+    text = (REPOSITORY / "envs/Containerfile").read_text()
+    for file, folder in re.findall(r"^COPY (\S+) (\S+)$", text, flags=re.M):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        shutil.copy(REPOSITORY / file, tmp_path / folder)
+    assert "RUN make setup" in text
+    done = subprocess.run(["make", "-n", "setup"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

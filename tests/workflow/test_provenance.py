@@ -77,7 +77,9 @@ def test_what_no_configuration_reaches_is_listed_then_removed_and_nothing_else(p
     outside = project.folder / "models"
     (root / "runs/link").symlink_to(outside)
     listed = told(project, "clean_stale")
-    assert [name for name in (*stale, "first-00099", "runs/link") if name not in listed] == []
+    told_of = ("checkpoints/lora/0000", "checkpoints/gone\n", "runs/gone\n", "tokens/facts/gone\n")
+    told_of += ("clean/first-00099.parquet", "runs/link")
+    assert [name for name in told_of if name not in listed] == []
     assert "notes" not in listed
     assert (root / "runs/gone/weights").is_file()
     told(project, "clean_stale", "--yes")
@@ -155,6 +157,6 @@ def test_a_run_whose_gate_failed_is_promoted_only_with_a_reason_that_is_kept(ver
     for problem in ("task general fell", "it is not current", "git has uncommitted changes"):
         assert problem in refused.stderr
     told(versioned, "registry", "promote", "lora", "released", "--because", "a trial for two days")
-    message = git(versioned, "tag", "-n9", "-l", "lora#*")
+    message = git(versioned, "tag", "-n99", "-l", "lora#*")
     assert "because: a trial for two days" in message
     assert "problem: it is not current" in message

@@ -57,7 +57,7 @@ def reached(jobs: list[dict], project: Path) -> Reached:
         if output.name == "sample.manifest.json":
             for name in BESIDE_SAMPLE:
                 found.add(str(output.with_name(name)))
-        for log in filter(None, job["log-file(s)"].split(",")):
+        for log in {*job["log-file(s)"].split(",")} - {"", "-"}:
             found.add(str(Path(log).relative_to(project)))
         for state in _states(output, job, project):
             found.add(state, folder=True)
