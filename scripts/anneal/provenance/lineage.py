@@ -5,12 +5,12 @@ now; where the two digests are not equal, the chain is broken, and that is said.
 """
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from anneal.errors import UserError
 from anneal.provenance.digests import digest_bytes, digest_folder, digest_value
 from anneal.provenance.files import read_json
+from anneal.provenance.manifests import maker
 
 PLAIN = ("jsonl", "json", "csv", "sqlite")
 
@@ -34,11 +34,13 @@ def load(path: Path) -> dict:
     """
     try:
         manifest = read_json(path)
-        return manifest if manifest["path"] and manifest["outputs"] is not None else {}
     except FileNotFoundError:
         raise UserError(path, "no such manifest", "run the workflow up to it first") from None
-    except (ValueError, KeyError, TypeError):
-        raise UserError(path, "is no manifest of an artifact", "name a manifest.json") from None
+    except ValueError:
+        manifest = None
+    if not isinstance(manifest, dict) or not {"path", "outputs"} <= manifest.keys():
+        raise UserError(path, "is no manifest of an artifact", "name a manifest.json, or run again")
+    return manifest
 
 
 def home(path: Path) -> Path:
@@ -67,24 +69,6 @@ def manifest_of(path: Path) -> Path:
     return made_by
 
 
-def maker(path: Path) -> Path | None:
-    """The manifest of what made a file; of a manifest, itself."""
-    if path.name.endswith("manifest.json"):
-        return path if path.is_file() else None
-    made = _made_in(path.parent).get(path.name)
-    if made is None and path.suffix == ".json" and path.is_file():
-        content = read_json(path)  # a worker of a study leaves its manifest alone
-        return path if isinstance(content, dict) and "outputs" in content else None
-    return made
-
-
-@cache
-def _made_in(folder: Path) -> dict[str, Path]:
-    """Manifest of each file of a folder that one of its manifests names."""
-    found = sorted(folder.glob("*manifest.json"))
-    return {name: path for path in found for name in read_json(path)["outputs"]}
-
-
 def ancestry(path: Path, read_bytes: bool = False) -> dict[str, Artifact]:
     """An artifact and all it was made from, by the path of its manifest; itself first.
 
@@ -104,13 +88,15 @@ def ancestry(path: Path, read_bytes: bool = False) -> dict[str, Artifact]:
 def artifact(root: Path, name: str, read_bytes: bool = False) -> Artifact:
     """The artifact of a manifest, by its path below the folder that the workflow ran in."""
     manifest = load(root / name)
-    made_by = {n: maker(root / path) for n, path in manifest["paths"].items()}
+    paths = {n: root / path for n, path in manifest["paths"].items()}
+    made_by = {n: maker(path) if path.is_file() else None for n, path in paths.items()}
     inputs = {n: m.relative_to(root).as_posix() for n, m in made_by.items() if m}
     breaks = [
         problem
         for n, digest in manifest["inputs"].items()
-        if (problem := _broken(root / manifest["paths"][n], made_by[n], digest))
+        if (problem := _broken(paths[n], made_by[n], digest))
     ]
+    breaks += [manifest["broken"]] if manifest.get("broken") else []
     pieces = _pieces(root / name, manifest)
     if read_bytes:
         breaks += _changed_outputs(root / name, manifest) + _changed_pieces(root, pieces)

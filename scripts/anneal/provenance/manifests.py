@@ -9,6 +9,7 @@ import platform
 import socket
 import sys
 import time
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -50,6 +51,7 @@ def write_manifest(path: str | Path, step, inputs: dict, outputs: list, **facts)
             "code": step.code,
             "sources": step.sources,
             "inputs": {name: input_digest(file) for name, file in sorted(inputs.items())},
+            "origin": origin(step_key(step), map(_origin_of, inputs.values())),
             "paths": {name: Path(file).as_posix() for name, file in sorted(inputs.items())},
             "outputs": {Path(p).name: _output_digest(Path(p)) for p in outputs},
             "facts": facts,
@@ -66,6 +68,34 @@ def input_digest(path: str | Path) -> str:
     if Path(path).name == "manifest.json":
         return digest_value(read_json(path)["outputs"])
     return digest_bytes(path)
+
+
+def origin(key: str, before) -> str:
+    """Digest of a step's key and of the origins of what it is made from, down to the raw files.
+
+    It follows from the configuration, code and raw files alone, so an artifact can be judged where
+    what it was made from is not there.
+    """
+    return digest_value([key, sorted(set(filter(None, before)))])
+
+
+def _origin_of(path: str | Path) -> str | None:
+    made_by = maker(Path(path))
+    return read_json(made_by).get("origin") if made_by else None
+
+
+def maker(path: Path) -> Path | None:
+    """The manifest of what made a file (of a manifest, itself); None if no step did."""
+    if path.name.endswith("manifest.json"):
+        return path
+    near = path.with_name(f"{path.name.split('.')[0]}.manifest.json")
+    for manifest in (near, *sorted(path.parent.glob("*manifest.json"))):
+        with suppress(FileNotFoundError):  # another job may be making it again
+            if path.name in read_json(manifest)["outputs"]:
+                return manifest
+    with suppress(ValueError, TypeError):  # a worker of a study leaves its manifest alone
+        return path if "origin" in read_json(path) else None
+    return None
 
 
 def is_current(path: str | Path, key: str) -> bool:
