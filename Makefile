@@ -56,6 +56,10 @@ test-full: lint ## every test, the slow ones too
 docs: $(READY) ## write the generated reference again
 	$(BIN)/python scripts/document_config.py
 
+CONFIGS ?= config/config.yaml
+clean-stale: $(READY) ## list what no configuration in CONFIGS reaches, disk use; YES=1 removes it
+	$(BIN)/python scripts/clean_stale.py --configs $(CONFIGS) $(if $(YES),--yes)
+
 lock: ## resolve envs/anneal.in and benchmarks/peers.in into their locks
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
@@ -73,4 +77,4 @@ lock: ## resolve envs/anneal.in and benchmarks/peers.in into their locks
 bench: $(READY) $(BENCH_READY) ## speed beside the named peers; they get an environment of their own
 	$(BIN)/python benchmarks/run.py
 
-.PHONY: help setup demo lint test test-slurm test-full docs lock bench
+.PHONY: help setup demo lint test test-slurm test-full docs clean-stale lock bench

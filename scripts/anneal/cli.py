@@ -72,6 +72,8 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
     except Interrupted as stop:
         log.warning("%s", stop)
         sys.exit(stop.code)
+    except BrokenPipeError:  # whoever reads, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         sys.exit("interrupted; run the same command again to go on")
     except Exception as error:
