@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 from tiny import REPOSITORY
 
+from anneal.config.hardware import CATALOGUE, read_catalogue
 from anneal.config.schema import Config, load_config
 from anneal.errors import UserError
 
@@ -130,7 +131,9 @@ def test_the_generated_reference_is_current():
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "config").glob("**/*.yaml")), ids=str)
 def test_every_shipped_configuration_is_valid(path):
-    if "tasks" not in path.parts:
+    if path.name == CATALOGUE.name:
+        assert read_catalogue(path)
+    elif "tasks" not in path.parts:
         load_config(path)
 
 
