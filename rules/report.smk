@@ -20,5 +20,5 @@ rule write_report:
         results=lambda wildcards: RESULTS,
     shell:
         "python scripts/write_report.py --step {params.step:q} --log {log:q}"
-        " --results {params.results:q} --html {output.html:q} --json {output.json:q}"
-        " --manifest {output.manifest:q}"
+        " --results {params.results:q} --inputs {input:q}"
+        " --html {output.html:q} --json {output.json:q} --manifest {output.manifest:q}"

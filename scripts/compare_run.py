@@ -24,7 +24,8 @@ def main(arguments) -> None:
         do = "train less or on mixed data, or set evaluate.on_forgetting to warn"
         raise UserError("evaluate", f"the tuned model forgot: {', '.join(forgotten)}", do)
     write_json(arguments.output, rows)
-    inputs = {name: getattr(arguments, name) for name in ("base", "tuned")}
+    names = ("base", "tuned", "base_samples", "tuned_samples")
+    inputs = {name: getattr(arguments, name) for name in names}
     write_manifest(
         arguments.manifest, arguments.step, inputs, [arguments.output], forgotten=forgotten
     )

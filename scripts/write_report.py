@@ -1,7 +1,7 @@
 """Write the report of a project: one HTML page that works offline, and the same as JSON.
 
-python scripts/write_report.py --step JSON --results DIR --html R.html --json R.json \\
-    --manifest M.json
+python scripts/write_report.py --step JSON --results DIR --inputs A B ... --html R.html \\
+    --json R.json --manifest M.json
 """
 
 from pathlib import Path
@@ -19,12 +19,14 @@ def main(arguments) -> None:
         path.write_text(as_text(document), encoding="utf-8")
     with whole_file(arguments.html) as path:
         path.write_text(render(document), encoding="utf-8")
+    inputs = {path.relative_to(arguments.results).as_posix(): path for path in arguments.inputs}
     outputs = [arguments.html, arguments.json]
-    write_manifest(arguments.manifest, arguments.step, {"json": arguments.json}, outputs)
+    write_manifest(arguments.manifest, arguments.step, inputs, outputs)
 
 
 if __name__ == "__main__":
     arguments = cli.parser(__doc__)
     for name in ("results", "html", "json", "manifest"):
         arguments.add_argument(f"--{name}", type=Path, required=True)
+    arguments.add_argument("--inputs", type=Path, nargs="*", default=[], help="what is shown")
     cli.run(main, arguments.parse_args())

@@ -9,6 +9,7 @@ import platform
 import socket
 import sys
 import time
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -17,10 +18,12 @@ from anneal.provenance.files import read_json, write_json
 
 STARTED = time.time()
 PACKAGES = (
-    *("accelerate", "bitsandbytes", "datasets", "deepspeed", "duckdb", "ftfy", "lm_eval", "numpy"),
-    *("orjson", "peft", "pyarrow", "rensa", "safetensors", "tokenizers", "torch", "transformers"),
-    "trl",
+    *("accelerate", "bitsandbytes", "datasets", "deepspeed", "duckdb", "ftfy", "gguf", "jinja2"),
+    *("lm_eval", "lxml", "numpy", "optuna", "orjson", "peft", "phonenumbers", "psycopg"),
+    *("py3langid", "pyarrow", "rensa", "safetensors", "sqlalchemy", "stdnum", "tokenizers"),
+    *("torch", "transformers", "trl"),
 )
+DISTRIBUTIONS = {"stdnum": "python-stdnum"}
 
 
 def step_key(step) -> str:
@@ -32,7 +35,8 @@ def write_manifest(path: str | Path, step, inputs: dict, outputs: list, **facts)
     """Write the manifest; its appearance is what says that the artifact is complete.
 
     Args:
-        inputs: name to file; a folder artifact is named by its manifest.json.
+        inputs: name to file; a folder artifact is named by its manifest.json. Paths are kept as
+            given, so that `trace` finds what made them.
         outputs: the files of the artifact, or its one folder.
         facts: counts and other figures of the artifact itself.
     """
@@ -40,11 +44,15 @@ def write_manifest(path: str | Path, step, inputs: dict, outputs: list, **facts)
     write_json(
         path,
         {
+            "rule": Path(sys.argv[0]).stem,
+            "path": Path(path).as_posix(),
             "key": step_key(step),
             "settings": step.settings,
             "code": step.code,
             "sources": step.sources,
             "inputs": {name: input_digest(file) for name, file in sorted(inputs.items())},
+            "origin": origin(step_key(step), map(_origin_of, inputs.values())),
+            "paths": {name: Path(file).as_posix() for name, file in sorted(inputs.items())},
             "outputs": {Path(p).name: _output_digest(Path(p)) for p in outputs},
             "facts": facts,
             "versions": _versions(),
@@ -60,6 +68,34 @@ def input_digest(path: str | Path) -> str:
     if Path(path).name == "manifest.json":
         return digest_value(read_json(path)["outputs"])
     return digest_bytes(path)
+
+
+def origin(key: str, before) -> str:
+    """Digest of a step's key and of the origins of what it is made from, down to the raw files.
+
+    It follows from the configuration, code and raw files alone, so an artifact can be judged where
+    what it was made from is not there.
+    """
+    return digest_value([key, sorted(set(filter(None, before)))])
+
+
+def _origin_of(path: str | Path) -> str | None:
+    made_by = maker(Path(path))
+    return read_json(made_by).get("origin") if made_by else None
+
+
+def maker(path: Path) -> Path | None:
+    """The manifest of what made a file (of a manifest, itself); None if no step did."""
+    if path.name.endswith("manifest.json"):
+        return path
+    near = path.with_name(f"{path.name.split('.')[0]}.manifest.json")
+    for manifest in (near, *sorted(path.parent.glob("*manifest.json"))):
+        with suppress(FileNotFoundError):  # another job may be making it again
+            if path.name in read_json(manifest)["outputs"]:
+                return manifest
+    with suppress(ValueError, TypeError):  # a worker of a study leaves its manifest alone
+        return path if "origin" in read_json(path) else None
+    return None
 
 
 def is_current(path: str | Path, key: str) -> bool:
@@ -78,5 +114,5 @@ def _output_digest(path: Path) -> str:
 
 def _versions() -> dict[str, str]:
     """Versions of the packages that can change results, if this process has loaded them."""
-    loaded = [name for name in PACKAGES if name.replace("-", "_") in sys.modules]
+    loaded = [DISTRIBUTIONS.get(name, name) for name in PACKAGES if name in sys.modules]
     return {"python": platform.python_version(), **{n: metadata.version(n) for n in loaded}}

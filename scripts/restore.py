@@ -1,0 +1,40 @@
+"""Make Snakemake agree that what was cloned and pulled is done, after checking all of it.
+
+python scripts/restore.py [options of Snakemake, such as --configfile X.yaml]
+"""
+
+import subprocess
+import sys
+
+from anneal import cli
+from anneal.provenance.restore import judge, make_own, mark_broken, planned_jobs, summary
+
+SNAKEMAKE = (sys.executable, "-m", "snakemake", "all", "search", "--profile", "profiles/local")
+
+
+def main(arguments) -> None:
+    jobs = planned_jobs(ask("--dry-run", "--forceall", "--printshellcmds", *arguments.options))
+    judge(jobs)
+    for job in jobs:
+        if job.state == "broken":
+            mark_broken(job)
+        make_own(job)
+    ask("--touch", "--forceall", *arguments.options)  # times in order, and fresh metadata
+    print(*summary(jobs), sep="\n")
+    left = ask("--dry-run", "--quiet", "rules", "host", *arguments.options).splitlines()
+    print(*([line for line in left if line] or ["Nothing is left to run."]), sep="\n")
+
+
+def ask(*options: str) -> str:
+    """What Snakemake prints; if it fails, its last line is the error of this command."""
+    done = subprocess.run([*SNAKEMAKE, *options], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit((done.stderr or done.stdout).strip().splitlines()[-1])
+    return done.stdout
+
+
+if __name__ == "__main__":
+    parser = cli.parser(__doc__)
+    arguments, options = parser.parse_known_args()
+    arguments.options = options
+    cli.run(main, arguments)
