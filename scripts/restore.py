@@ -3,6 +3,7 @@
 python scripts/restore.py [options of Snakemake, such as --configfile X.yaml]
 """
 
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from anneal import cli
 from anneal.provenance.restore import judge, make_own, mark_broken, planned_jobs, summary
 
 SNAKEMAKE = (sys.executable, "-m", "snakemake", "all", "search", "--profile", "profiles/local")
+TARGETS = ("all", "search", "total")
 
 
 def main(arguments) -> None:
@@ -20,9 +22,10 @@ def main(arguments) -> None:
             mark_broken(job)
         make_own(job)
     ask("--touch", "--forceall", *arguments.options)  # times in order, and fresh metadata
-    print(*summary(jobs), sep="\n")
-    left = ask("--dry-run", "--quiet", "rules", "host", *arguments.options).splitlines()
-    print(*([line for line in left if line] or ["Nothing is left to run."]), sep="\n")
+    table = ask("--dry-run", "--quiet", "rules", "host", *arguments.options)
+    counts = dict(re.findall(r"^(\w+) +(\d+)$", table, flags=re.M))  # it is printed twice
+    left = [f"{count} {rule}" for rule, count in counts.items() if rule not in TARGETS]
+    print(*summary(jobs), f"Left to run: {', '.join(left) or 'nothing'}", sep="\n")
 
 
 def ask(*options: str) -> str:
@@ -34,7 +37,6 @@ def ask(*options: str) -> str:
 
 
 if __name__ == "__main__":
-    parser = cli.parser(__doc__)
-    arguments, options = parser.parse_known_args()
+    arguments, options = cli.parser(__doc__).parse_known_args()
     arguments.options = options
     cli.run(main, arguments)

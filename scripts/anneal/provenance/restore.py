@@ -19,7 +19,7 @@ from anneal.provenance.digests import digest_bytes, digest_folder, digest_value
 from anneal.provenance.files import read_json, whole_file, write_json
 from anneal.provenance.manifests import origin, step_key
 
-JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)Shell command: (.+)$", re.M)
+JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)Shell command: (python .+)$", re.M)
 PARTS = ("settings", "code", "sources")
 
 
