@@ -6,6 +6,7 @@ python scripts/restore.py [options of Snakemake, such as --configfile X.yaml]
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 from anneal import cli
 from anneal.provenance.restore import judge, make_own, mark_broken, planned_jobs, summary
@@ -15,12 +16,12 @@ TARGETS = ("all", "search", "total")
 
 
 def main(arguments) -> None:
+    make_own(Path("results"))
     jobs = planned_jobs(ask("--dry-run", "--forceall", "--printshellcmds", *arguments.options))
     judge(jobs)
     for job in jobs:
         if job.state == "broken":
             mark_broken(job)
-        make_own(job)
     ask("--touch", "--forceall", *arguments.options)  # times in order, and fresh metadata
     table = ask("--dry-run", "--quiet", "rules", "host", *arguments.options)
     counts = dict(re.findall(r"^(\w+) +(\d+)$", table, flags=re.M))  # it is printed twice
@@ -29,10 +30,12 @@ def main(arguments) -> None:
 
 
 def ask(*options: str) -> str:
-    """What Snakemake prints; if it fails, its last line is the error of this command."""
+    """What Snakemake prints; if it fails, the end of that is the error of this command."""
     done = subprocess.run([*SNAKEMAKE, *options], capture_output=True, text=True)
     if done.returncode:
-        sys.exit((done.stderr or done.stdout).strip().splitlines()[-1])
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        errors = [line for line in lines if line.startswith("error: ")]
+        sys.exit("\n".join(errors or lines[-10:]))
     return done.stdout
 
 

@@ -98,5 +98,9 @@ def needs_another_user() -> None:
 
 
 def give_to_another(folder: Path) -> None:
+    """Give a clone to another user, but for its cache and what is linked to it."""
     for path in [folder, *folder.rglob("*")]:
-        os.chown(path, ANOTHER, ANOTHER, follow_symlinks=False)
+        if path.is_dir() or (path.lstat().st_nlink == 1 and ".dvc/cache" not in path.as_posix()):
+            os.chown(path, ANOTHER, ANOTHER, follow_symlinks=False)
+    for parent in list(folder.parents)[:-2]:
+        parent.chmod(parent.stat().st_mode | 0o011)

@@ -70,7 +70,7 @@ def judge(jobs: list[Job]) -> None:
 
 
 def _verdict(job: Job) -> tuple[str, str]:
-    if not any(map(os.path.lexists, [job.manifest, *job.outputs])):
+    if not any(map(os.path.lexists, _remains(job))):
         return "absent", ""
     try:
         return _compared(job, read_json(job.manifest))
@@ -78,6 +78,13 @@ def _verdict(job: Job) -> tuple[str, str]:
         return "broken", "its manifest is missing"
     except (ValueError, KeyError, TypeError):
         return "stale", "its manifest cannot be read"
+
+
+def _remains(job: Job) -> list[Path]:
+    """The artifact's files; of one that is a folder, all that lies there."""
+    folder = job.manifest.parent
+    inside = list(folder.iterdir()) if job.outputs == [job.manifest] and folder.is_dir() else []
+    return [job.manifest, *job.outputs, *(inside if job.manifest.name == "manifest.json" else [])]
 
 
 def _compared(job: Job, manifest: dict) -> tuple[str, str]:
@@ -132,8 +139,8 @@ def _changed_input(job: Job, manifest: dict) -> str | None:
     for path, earlier in zip(job.inputs, job.before, strict=True):
         if earlier.state == "good" and _digest(path, earlier) != recorded[path.as_posix()]:
             return f"made from another {path}"
-        if earlier.state == "absent" and manifest["origin"] != job.origin:
-            return f"made from another {path}, which is not here"
+    if manifest["origin"] != job.origin and any(e.state == "absent" for e in job.before):
+        return "what it was made from is not here, and would be another now"
     return None
 
 
@@ -151,12 +158,22 @@ def mark_broken(job: Job) -> None:
     write_json(job.manifest, {**manifest, "key": "", "broken": job.reason})
 
 
-def make_own(job: Job) -> None:
-    """Copies in place of hard links: what is linked is read-only and shared with DVC's cache."""
-    for path in job.outputs:
-        if path.is_file() and not path.is_symlink() and _is_shared(path):
-            with whole_file(path) as copied:
-                shutil.copyfile(path, copied)
+def make_own(results: Path) -> None:
+    """Copies in place of hard links to DVC's cache, of the files that Snakemake knows by name: it
+    takes what is read-only for protected, and sets times."""
+    workers = results.glob("*/search/*/workers/*.json")
+    for manifest in sorted([*results.rglob("*manifest.json"), *workers]):
+        for path in (manifest, *map(manifest.with_name, _named_outputs(manifest))):
+            if path.is_file() and not path.is_symlink() and _is_shared(path):
+                with whole_file(path) as copied:
+                    shutil.copyfile(path, copied)
+
+
+def _named_outputs(manifest: Path) -> list[str]:
+    try:
+        return list(read_json(manifest)["outputs"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return []  # it is judged later
 
 
 def _is_shared(path: Path) -> bool:
