@@ -53,6 +53,13 @@ test-full: lint ## every test, the slow ones too
 	$(BIN)/python -m pytest $(TESTS)
 	$(MAKE) test-slurm SLOW=1
 
+restore: $(READY) ## after git clone and dvc pull: check everything, and nothing reruns that holds
+	$(BIN)/python scripts/restore.py
+
+commit: $(READY) ## record in DVC what Snakemake made, without running it again
+	$(BIN)/python scripts/write_metrics.py $(wildcard results/*/report/report.json)
+	$(BIN)/dvc commit --force
+
 docs: $(READY) ## write the generated reference again
 	$(BIN)/python scripts/document_config.py
 

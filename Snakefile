@@ -44,6 +44,7 @@ rule data:
         list(map(splits_of, CONFIG.runs.values())),
         expand(LEDGER, dataset=STORED),
         expand(SAMPLE, dataset=STREAMED),
+        expand(HELDOUT, dataset=CONFIG.datasets),
 
 
 rule search:

@@ -165,7 +165,12 @@ class Steps:
         settings = section.model_dump(include={"filter", "decontaminate", "deduplicate"})
         tests = self._test_files() if section.decontaminate.enabled else {}
         files = sorted({file for found in tests.values() for file in found})
-        return {**settings, "tests": tests}, {file: self._digest(Path(file)) for file in files}
+        digests = {file: self._digest(Path(file)) for file in files}
+        return {**settings, **self._shards_of(dataset), "tests": tests}, digests
+
+    def _shards_of(self, dataset: str) -> dict[str, str]:
+        """Which shards a global step is made from; a shard that is gone leaves no newer file."""
+        return {"shards": digest_value([shard.name for shard in self.shards[dataset]])}
 
     def _test_files(self) -> dict[str, list[str]]:
         from anneal.cleaning.questions import test_files
@@ -177,10 +182,11 @@ class Steps:
     def _assign_splits(self, dataset: str):
         section = self.config.datasets[dataset]
         settings = section.model_dump(include={"split", "max_reject_share"})
+        settings |= self._shards_of(dataset)
         return {**settings, "threshold": section.deduplicate.threshold}, {}
 
     def _write_heldout(self, dataset: str):
-        return {}, {}
+        return self._shards_of(dataset), {}
 
     def _format_shard(self, dataset: str, model: str, shard: str):
         settings = self.config.datasets[dataset].format.model_dump()
@@ -202,7 +208,8 @@ class Steps:
         section = self.config.datasets[dataset]
         settings = section.tokenize.model_dump(include={"max_length", "packing"})
         weights = {name: source.weight for name, source in section.sources.items()}
-        return {"kind": section.kind, "weights": weights, **settings}, {}
+        settings |= {"kind": section.kind, "weights": weights}
+        return {**settings, **self._shards_of(dataset)}, {}
 
     def _sample_stream(self, dataset: str):
         section = self.config.datasets[dataset]
@@ -224,7 +231,9 @@ class Steps:
         return {**settings, "stream": section.stream.model_dump()}, {**sources, **template}
 
     def _train_run(self, run: str):
-        return self.config.runs[run].settings(), {}
+        section = self.config.runs[run]
+        made_of = section.model_dump(include={"dataset", "model"})
+        return {**section.settings(), "made_of": {**made_of, "reward": section.reward_model()}}, {}
 
     def _range_test(self, study: str):
         section = self.config.search[study]
