@@ -84,4 +84,4 @@ lock: ## resolve envs/anneal.in and benchmarks/peers.in into their locks
 bench: $(READY) $(BENCH_READY) ## speed beside the named peers; they get an environment of their own
 	$(BIN)/python benchmarks/run.py
 
-.PHONY: help setup demo lint test test-slurm test-full docs clean-stale lock bench
+.PHONY: help setup demo lint test test-slurm test-full restore commit docs clean-stale lock bench
