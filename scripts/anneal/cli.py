@@ -17,6 +17,10 @@ from anneal.lock import RUN, hold_step
 
 log = logging.getLogger("anneal")
 
+# They warn at each start that there is no GPU; what a run needs of the device is checked by us.
+logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
+
 
 def parser(description: str) -> argparse.ArgumentParser:
     """An argument parser that already knows `--step` and `--log`."""
