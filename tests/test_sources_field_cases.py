@@ -96,6 +96,14 @@ def test_a_category_that_pandas_or_a_table_left_out_is_none(tmp_path, missing):
     assert [r["category"] for r in read(path, tmp_path, "text")[0]] == ["none"]
 
 
+def test_a_column_may_be_the_answer_and_the_category(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"message": "Where is it?", "team": "delivery"}\n')
+    columns = {"instruction": "message", "output": "team", "category": "team"}
+    (record,), _, _ = read(path, tmp_path, "instruction", columns=columns)
+    assert (record["output"], record["category"], record["extra"]) == ("delivery",) * 2 + ("{}",)
+
+
 def test_a_category_of_bytes_is_text_or_costs_its_row(tmp_path):
     path = tmp_path / "x"
     pq.write_table(pa.table({"text": ["a", "b"], "category": ["né".encode(), b"\xff"]}), path)

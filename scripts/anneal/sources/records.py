@@ -32,9 +32,11 @@ class RecordMaker:
         Raises:
             Reject: a field is missing or of another type, or the row is too large.
         """
-        row = dict(row)
+        row, column = dict(row), self.columns.get("category", "category")
+        value = row.get(column)  # the column may be a field's too
         fields = self._pair(row) if self.kind == "preference" else self._fields(row)
-        category = self._stratum(row)
+        category = self._stratum(value, column)
+        row.pop(column, None)
         text, extra = _json(fields), _json(row | ({"source_tags": self.tags} if self.tags else {}))
         if (size := len(text) + len(extra)) > self.limit:
             raise Reject(too_large(size, self.limit))
@@ -71,10 +73,8 @@ class RecordMaker:
             column = "conversations"
         return column, row.pop(column, None)
 
-    def _stratum(self, row: dict) -> str:
+    def _stratum(self, value, column: str) -> str:
         """Null, empty and missing categories are all `none`."""
-        column = self.columns.get("category", "category")
-        value = row.pop(column, None)
         if value is None or value != value:  # NaN
             return "none"
         if isinstance(value, str | bytes | dict | list):
