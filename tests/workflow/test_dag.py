@@ -226,19 +226,36 @@ def newest_checkpoint(project) -> int:
     return max((s for s in steps.values() if s != 12), default=0)
 
 
-def test_two_clean_runs_give_equal_bytes(finished, tmp_path):
+def test_two_clean_runs_give_equal_bytes_and_leave_linked_inputs_as_they_are(finished, tmp_path):
     project = finished.copy(tmp_path / "again")
     shutil.rmtree(project.folder / "results")
+    before = link_inputs(project, tmp_path / "store")
     done = project.run("--cores", "1")
     assert done.returncode == 0, done.stderr
     wanted, found = finished.artifacts(), project.artifacts()
     assert found.keys() == wanted.keys()
     assert [name for name in wanted if found[name] != wanted[name]] == []
+    assert state(tmp_path / "store") == before
+    for folder in ("raw", "models/base", "tasks"):
+        names = sorted(p.name for p in (project.folder / folder).iterdir())
+        assert names == sorted(p.name for p in (finished.folder / folder).iterdir())
 
 
-def test_raw_data_are_never_written_to(finished, tmp_path, tiny_model):
-    names = sorted(p.name for p in (finished.folder / "raw").iterdir())
-    assert names == ["first.jsonl", "second.db"]
+def link_inputs(project, store) -> dict:
+    """Raw files, base model and tasks become links, by turns hard and symbolic, to a read-only
+    store; returns its state."""
+    for folder in ("raw", "models/base", "tasks"):
+        (store / folder).mkdir(parents=True)
+        for number, path in enumerate(sorted((project.folder / folder).iterdir())):
+            kept = path.rename(store / folder / path.name)
+            kept.chmod(0o444)
+            path.hardlink_to(kept) if number % 2 else path.symlink_to(kept)
+    return state(store)
+
+
+def state(folder) -> dict:
+    files = [p for p in folder.rglob("*") if p.is_file()]
+    return {p: (p.read_bytes(), p.stat().st_mode, p.stat().st_mtime_ns) for p in files}
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def test_an_experiment_retrains_and_is_compared_and_reproduced(kept, tmp_path):
 
     assert "short" in dvc(folder, "exp", "show", "--csv")
     changed = json.loads(dvc(folder, "params", "diff", "--json"))
-    assert changed["config/config.yaml"]["runs.lora.training.max_steps"] == {"old": 12, "new": 4}
+    steps = changed["config/config.yaml"]["runs.lora.training.max_steps"]
+    assert (steps["old"], steps["new"]) == (12, 4)
     changed = json.loads(dvc(folder, "metrics", "diff", "--json"))
     (scores,) = changed.values()
     assert scores["runs.lora.eval_loss"]["diff"] > 0
