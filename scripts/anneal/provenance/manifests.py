@@ -88,8 +88,10 @@ def maker(path: Path) -> Path | None:
     """The manifest of what made a file (of a manifest, itself); None if no step did."""
     if path.name.endswith("manifest.json"):
         return path
-    near = path.with_name(f"{path.name.split('.')[0]}.manifest.json")
-    for manifest in (near, *sorted(path.parent.glob("*manifest.json"))):
+    parts = path.name.split(".")
+    near = [".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1)]
+    near = [path.with_name(f"{name}.manifest.json") for name in near]
+    for manifest in (*near, *sorted(path.parent.glob("*manifest.json"))):
         with suppress(FileNotFoundError):  # another job may be making it again
             if path.name in read_json(manifest)["outputs"]:
                 return manifest
