@@ -154,6 +154,7 @@ class Project:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=_hear_ctrl_c,
             )
         try:
             yield process
@@ -230,3 +231,8 @@ def _at_work(group: int, scripts: set[str]) -> str | None:
         if int(fields[2]) == group and names & scripts:
             return min(names & scripts)
     return None
+
+
+def _hear_ctrl_c() -> None:
+    """Tests that a shell started in the background would hand on that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
