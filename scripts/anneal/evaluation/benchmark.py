@@ -2,6 +2,7 @@
 
 import json
 import logging
+import random
 import tempfile
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -9,14 +10,18 @@ from pathlib import Path
 from statistics import fmean
 
 import lm_eval
+import numpy as np
+import torch
 from datasets.exceptions import DatasetNotFoundError
 from lm_eval.tasks import TaskManager
+from lm_eval.tasks.manager import TaskDict
 
 from anneal.errors import UserError
 from anneal.evaluation.harness import Harness, load_harness
 from anneal.evaluation.tasks import stage_tasks
 from anneal.provenance.digests import digest_text
 
+SEED = 1234  # lm-eval's own
 ASKED = ("fewshot_as_multiturn", "limit", "chat_template", "system")
 logging.getLogger("lm_eval").setLevel(logging.ERROR)
 
@@ -56,8 +61,8 @@ def benchmark(
     return results, samples, outcomes
 
 
-def _load(manager: TaskManager, name: str, task: dict):
-    """The task or group of a name, with its data.
+def _load(manager: TaskManager, name: str, task: dict) -> TaskDict:
+    """The task or group of a name, with its data, set to what is asked.
 
     Raises:
         UserError: there is none, its data cannot be had, or it fixes other settings.
@@ -67,27 +72,36 @@ def _load(manager: TaskManager, name: str, task: dict):
         near = get_close_matches(name, manager.all_tasks, 1)
         what = "lm-eval has no such task" + (f" (is it {near[0]}?)" if near else "")
         raise UserError(where, what, f"add {name}.yaml to the include folder")
+    if name in manager.all_tags:
+        known = (entry.name for entry in manager.task_index.values() if name in entry.tags)
+        what = "it is a tag, which has no score of its own"
+        raise UserError(where, what, f"name its tasks: {', '.join(sorted(known))}")
     try:
         loaded = manager.load([name])
     except (ConnectionError, DatasetNotFoundError, FileNotFoundError) as error:
         do = "check the data files of its YAML; to fetch data from the Hub, set evaluate.download"
         raise UserError(where, f"its data cannot be had ({_first_line(error)})", do) from None
-    if name in manager.all_tags:
-        what = "it is a tag, which has no score of its own"
-        raise UserError(where, what, f"name its tasks: {', '.join(loaded['tasks'])}")
     for found in loaded["tasks"].values():
-        if task["num_fewshot"] and found.get_config("num_fewshot") == 0:
+        own = found.get_config("num_fewshot")
+        if task["num_fewshot"] and own == 0:
             what = f"the file of {found.task_name} fixes it to 0"
             raise UserError(f"{where}.num_fewshot", what, "take num_fewshot out of that file")
-    return loaded.get("groups", {}).get(name) or loaded["tasks"][name]
+        wanted = own if task["num_fewshot"] is None else task["num_fewshot"]
+        found.set_config(key="num_fewshot", value=wanted or 0)
+        found.set_fewshot_seed(seed=SEED)
+    return loaded
 
 
-def _ask(model: Harness, loaded, task: dict) -> dict:
+def _ask(model: Harness, loaded: TaskDict, task: dict) -> dict:
+    """What lm-eval's own command line does, without seconds spent on describing the machine."""
+    random.seed(0)
+    np.random.seed(SEED)
+    torch.manual_seed(SEED)
+    model.ask_as_chat(task["chat_template"])
     try:
-        return lm_eval.simple_evaluate(
+        return lm_eval.evaluate(
             model,
-            tasks=[loaded],
-            num_fewshot=task["num_fewshot"],
+            loaded,
             fewshot_as_multiturn=task["fewshot_as_multiturn"],
             limit=task["limit"],
             apply_chat_template=task["chat_template"],

@@ -18,6 +18,11 @@ class Harness(HFLM):
     that was trained. Both ways in which lm-eval makes ids are looked at.
     """
 
+    def ask_as_chat(self, chat: bool) -> None:
+        """As in training: a chat template's text gets no BOS but the one it prints; plain text
+        gets the one that the tokenizer adds."""
+        self.add_bos_token = False if chat else None
+
     def tok_encode(self, string: str, *arguments, **named) -> list[int]:
         ids = super().tok_encode(string, *arguments, **named)
         check_start(ids, self.tokenizer)
