@@ -15,11 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from project import fact
 
-AFTER_DATA = {"train_run": 1, "benchmark": 1, "compare_run": 1, "write_report": 1, "all": 1}
+SCORED = {"benchmark": 1, "measure_heldout": 1, "compare_run": 1}
+AFTER_DATA = {"train_run": 1, **SCORED, "write_report": 1, "all": 1}
 GLOBAL = {"select_rows": 1, "assign_splits": 1, "write_splits": 1, "write_heldout": 1}
 DOWNSTREAM = GLOBAL | {
     "train_run": 1,
     "benchmark": 2,
+    "measure_heldout": 2,
     "compare_run": 1,
     "write_report": 1,
     "all": 1,
@@ -182,7 +184,7 @@ def test_steps_that_outlive_a_killed_run_are_not_doubled(project):
 SCRIPTS = (
     *("fetch_model", "read_shard", "clean_shard", "select_rows", "assign_splits"),
     *("format_shard", "tokenize_shard", "write_splits", "write_heldout"),
-    *("train_run", "benchmark", "compare_run", "write_report"),
+    *("train_run", "benchmark", "measure_heldout", "compare_run", "write_report"),
 )
 
 
