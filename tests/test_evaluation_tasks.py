@@ -1,10 +1,12 @@
 """Benchmarks on a tiny model, by lm-eval itself: groups, filters, examples, BOS, its folders."""
 
 import json
+import subprocess
+import sys
 from collections import defaultdict
 
 import pytest
-from tiny import CHATML, make_model, make_tokenizer
+from tiny import CHATML, REPOSITORY, make_model, make_tokenizer
 from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
@@ -15,7 +17,14 @@ from anneal.evaluation.benchmark import benchmark
 from anneal.evaluation.compare import compare
 from anneal.evaluation.harness import load_harness
 from anneal.evaluation.heldout import encoded, measure
-from anneal.evaluation.results import DATE, read_lm_eval, write_lm_eval
+from anneal.evaluation.results import (
+    DATE,
+    gather,
+    gather_lm_eval,
+    read_lm_eval,
+    write_lm_eval,
+)
+from anneal.provenance.files import write_json
 
 BOS_TEMPLATE = "{{ bos_token }}" + CHATML
 ROWS = [{"q": f"Is {n} even or odd?", "a": ("even", "odd")[n % 2]} for n in range(8)]
@@ -140,6 +149,42 @@ def test_the_folder_is_one_that_lm_evals_own_tools_read(ask, tmp_path):
     assert named == {"one", "two", "write"}
     assert {"one", "two", "both", "write"} <= read_lm_eval(document).keys()
     assert str(tmp_path) not in json.dumps(document["configs"])
+
+
+def write_part(folder, asked, **wanted):
+    results, samples, outcomes = asked
+    write_lm_eval(folder / "lm_eval", outcomes, Evaluate(tasks=wanted).model_dump(), "base")
+    write_json(folder / "results.json", results)
+    lines = (json.dumps(sample) + "\n" for sample in samples)
+    (folder / "samples.jsonl").write_text("".join(lines))
+
+
+def test_jobs_that_share_the_tasks_find_the_bytes_of_one_job(ask, tmp_path):
+    tasks = {"one": {}, "write": {"metric": "exact_match"}, "two": {"num_fewshot": 1}}
+    write_part(tmp_path / "whole", ask(**tasks), **tasks)
+    shared = [{"write": tasks["write"]}, {"one": tasks["one"], "two": tasks["two"]}]
+    parts = [tmp_path / "0", tmp_path / "1"]
+    for part, own in zip(parts, shared, strict=True):
+        write_part(part, ask(**own), **own)
+    results, lines = gather(parts, list(tasks))
+    whole = tmp_path / "whole"
+    assert results == json.loads((whole / "results.json").read_text())
+    assert b"".join(lines) == (whole / "samples.jsonl").read_bytes()
+    gather_lm_eval(tmp_path / "lm_eval", [part / "lm_eval" for part in parts])
+    found, wanted = (
+        {path.name: path.read_bytes() for path in (folder / "lm_eval").iterdir()}
+        for folder in (tmp_path, whole)
+    )
+    assert found == wanted
+
+
+def test_results_of_elsewhere_are_compared_by_one_command(tmp_path):
+    files = [tmp_path / f"results_{n}.json" for n in "ab"]
+    files[0].write_text(json.dumps(published("2.0", "strict-match", 0.412)))
+    files[1].write_text(json.dumps(published("3.0", "flexible-extract", 0.501)))
+    command = [sys.executable, REPOSITORY / "scripts" / "compare_results.py", *files]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == "sums: 0.4120 -> 0.5010, not comparable: filter, version\n"
 
 
 def bos_model(folder, template=BOS_TEMPLATE):
