@@ -39,12 +39,12 @@ def main(arguments) -> None:
 
 
 def _benchmarks(arguments, settings: dict) -> list[dict]:
+    samples = [_lines(arguments.base_samples), _lines(arguments.tuned_samples)]
+    rows = compare(read_json(arguments.base), read_json(arguments.tuned), *samples, settings)
     for path in arguments.contaminated:
         removed = counted(pq.read_table(path, columns=["task"])["task"])
-        for name, task in settings["tasks"].items():
-            task["contamination"]["removed"] = removed.get(name, 0)
-    samples = [_lines(arguments.base_samples), _lines(arguments.tuned_samples)]
-    return compare(read_json(arguments.base), read_json(arguments.tuned), *samples, settings)
+        rows = [{**row, "rows_removed": removed.get(row["task"], 0)} for row in rows]
+    return rows
 
 
 def _lines(path: Path) -> list[dict]:

@@ -124,7 +124,7 @@ def test_a_model_whose_every_likelihood_is_the_bases_is_flagged():
 
 
 def test_a_task_that_training_rows_may_give_away_is_marked():
-    unchecked = {**SETTINGS["tasks"]["t"], "contamination": {"checked": False}}
+    unchecked = {**SETTINGS["tasks"]["t"], "checked": False}
     before, old = result([0, 1, 1])
     found = compare(before, before, old, old, {**SETTINGS, "tasks": {"t": unchecked}})[0]
     assert "they may give it away" in found["warnings"][-1]

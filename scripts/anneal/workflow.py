@@ -304,7 +304,7 @@ class Steps:
         tasks = {
             name: {
                 "forgetting": task.forgetting,
-                "contamination": {"checked": name in known or self._asks_heldout(name)},
+                "checked": name in known or self._asks_heldout(name),
             }
             for name, task in section.tasks.items()
         }

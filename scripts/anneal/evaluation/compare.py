@@ -21,7 +21,8 @@ def compare(base: dict, tuned: dict, base_samples: list, tuned_samples: list, se
 
     Args:
         base, tuned: results by task, as `benchmark` gives them.
-        settings: `max_drop`, and `tasks` with `forgetting` and perhaps `contamination`.
+        settings: `max_drop`, and `tasks` with `forgetting` and perhaps whether training rows were
+            `checked` against the questions.
 
     Returns:
         rows with `verdict`: better, worse, same (p of 0.05 or more), or not comparable, with the
@@ -132,7 +133,7 @@ def _warnings(row: dict, before: dict, after: dict) -> list[str]:
         found.append("every answer and likelihood is the base's: is the tuned model loaded?")
     elif before and _scores(before) == _scores(after):
         found.append("every answer scores as the base's does")
-    if row.get("contamination", {}).get("checked") is False:
+    if row.get("checked") is False:
         found.append("training rows were not compared with its questions: they may give it away")
     return found
 
