@@ -27,10 +27,12 @@ def main(arguments) -> None:
     inputs |= {path.stem: path for path in arguments.contaminated}
     heldout = compare_heldout(*map(read_json, list(inputs.values())[:2]), settings["kind"])
     rows = _benchmarks(arguments, settings) if settings["tasks"] else []
-    forgotten = [row["task"] for row in rows if row["forgotten"]]
+    fell = {row["task"]: f"{row['delta']:+.3f}" for row in rows if row["forgotten"]}
+    forgotten = list(fell)
     if forgotten and settings["on_forgetting"] == "fail":
         do = "train less or on mixed data, or set evaluate.on_forgetting to warn"
-        raise UserError("evaluate", f"the tuned model forgot: {', '.join(forgotten)}", do)
+        said = ", ".join(f"{task} ({delta})" for task, delta in fell.items())
+        raise UserError("evaluate", f"the tuned model forgot: {said}", do)
     write_json(arguments.output, rows)
     write_json(arguments.heldout, heldout)
     same = heldout["same_as_base"] and all(row["same_as_base"] for row in rows)

@@ -16,7 +16,7 @@ from anneal.errors import UserError
 from anneal.evaluation.benchmark import benchmark
 from anneal.evaluation.compare import compare
 from anneal.evaluation.harness import load_harness
-from anneal.evaluation.heldout import encoded, measure
+from anneal.evaluation.heldout import bare_prompts, encoded, measure
 from anneal.evaluation.results import (
     DATE,
     gather,
@@ -25,6 +25,7 @@ from anneal.evaluation.results import (
     write_lm_eval,
 )
 from anneal.provenance.files import write_json
+from anneal.tokenizer import Tokenizer
 
 BOS_TEMPLATE = "{{ bos_token }}" + CHATML
 ROWS = [{"q": f"Is {n} even or odd?", "a": ("even", "odd")[n % 2]} for n in range(8)]
@@ -275,6 +276,17 @@ def test_fc_50_another_version_or_filter_is_not_compared_and_what_is_missing_is_
     assert (row["verdict"], row["paired"]) == ("better", False)
 
 
+def test_prompts_of_the_user_s_own_are_asked_in_the_form_of_training(tiny_model):
+    settings = {"prompts": ["Say hello."], "tokenize": {"max_length": 300, "truncation": "drop"}}
+    decode = Tokenizer(tiny_model).backend.decode
+    for style, end in {"alpaca": "### Response:", "chat": "<|im_start|>assistant\n"}.items():
+        given = {**settings, "format": Format(style=style).model_dump()}
+        (prompt,) = bare_prompts(given, tiny_model)
+        text = decode(prompt["input_ids"], False)
+        assert "Say hello." in text
+        assert text.endswith(end)
+
+
 KINDS = {
     "instruction": {"instruction": "Name a fruit.", "input": "", "output": "Pear."},
     "preference": {
@@ -293,7 +305,14 @@ def test_held_out_rows_of_every_kind_are_measured_and_answered(tiny_model, jsonl
 
     style = "completion" if kind == "text" else "chat"
     settings = {
-        **{"kind": kind, "rows": 9, "samples": 1, "batch_size": 2, "precision": "fp32"},
+        **{
+            "kind": kind,
+            "rows": 9,
+            "samples": 1,
+            "prompts": ["Say hello."],
+            "batch_size": 2,
+            "precision": "fp32",
+        },
         "format": Format(style=style).model_dump(),
         "tokenize": {"max_length": 64, "truncation": "drop"},
     }
@@ -304,13 +323,14 @@ def test_held_out_rows_of_every_kind_are_measured_and_answered(tiny_model, jsonl
     }
     heldout = jsonl([{"id": str(n), "category": None, **row} for n in range(3)])
     found = measure(settings, tiny_model, heldout)
-    assert len(found["samples"]) == 1
+    assert [bool(sample["expected"]) for sample in found["samples"]] == [kind != "prompts", False]
+    assert "Say hello." in found["samples"][1]["prompt"]
     if kind == "prompts":
         assert (found["loss"], found["tokens"]) == (None, 0)
         return
     import torch
 
-    made = encoded(settings, tiny_model, heldout)[0]
+    made = encoded(settings, tiny_model, [{"id": "0", "category": None, **row}])[0]
     ids, labels = (torch.tensor([made[name]]) for name in ("input_ids", "labels"))
     loss = AutoModelForCausalLM.from_pretrained(tiny_model)(ids, labels=labels).loss.item()
     assert found["loss"] == pytest.approx(loss, abs=1e-4)

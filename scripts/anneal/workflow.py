@@ -281,7 +281,7 @@ class Steps:
         form, template = self._format_shard(dataset, "", "")
         limits, _ = self._tokenize_shard(dataset, "", "")
         section = self.config.evaluate
-        settings = section.model_dump(include={"samples", "batch_size", "precision"})
+        settings = section.model_dump(include={"samples", "prompts", "batch_size", "precision"})
         settings |= {"rows": section.heldout_rows, "kind": limits.pop("kind")}
         return {**settings, "format": form, "tokenize": limits}, template
 

@@ -63,6 +63,10 @@ class Evaluate(Section):
     samples: int = Field(
         4, ge=0, description="Held-out prompts that base and tuned models answer side by side."
     )
+    prompts: list[str] = Field(
+        default_factory=list,
+        description="Prompts of yours that both answer too, each as a user's message.",
+    )
     max_drop: Share = Field(
         0.05, description="Relative drop on a forgetting task that is flagged, if beyond noise."
     )

@@ -4,6 +4,7 @@ Rows become tokens by the functions of format_shard and tokenize_shard, with the
 tokenizer, so base and tuned model are asked the same where their tokenizers agree.
 """
 
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from anneal.records import IDENTITY, IGNORED
 from anneal.tokenizer import Tokenizer
 from anneal.tokenizing.encode import Encoder
 from anneal.tokenizing.pairs import encode_pairs
-from anneal.training.data import Collator
+from anneal.training.data import Collator, prompt_and_answer
 from anneal.training.loss import token_losses
 from anneal.training.models import load_model, load_tokenizer
 from anneal.training.verify import samples
@@ -29,7 +30,8 @@ def measure(settings: dict, folder: Path, heldout: Path) -> dict:
     """Loss, perplexity and answers of one model on held-out rows.
 
     Args:
-        settings: `kind`, `format`, `tokenize`, `rows`, `samples`, `batch_size`, `precision`.
+        settings: `kind`, `format`, `tokenize`, `rows`, `samples`, `prompts`, `batch_size` and
+            `precision`.
         folder: a base model, a tuned model, or an adapter.
         heldout: JSONL as `write_heldout` makes it.
 
@@ -39,7 +41,9 @@ def measure(settings: dict, folder: Path, heldout: Path) -> dict:
         ids (`asked`); `samples`, and the share of them that `stopped` by themselves.
     """
     tokenizer = load_tokenizer(folder)
-    rows = encoded(settings, folder, heldout)
+    with heldout.open("rb") as lines:
+        rows = encoded(settings, folder, map(orjson.loads, islice(lines, settings["rows"])))
+    asked = rows[: settings["samples"]] + bare_prompts(settings, folder)
     model = load_model(folder, settings["precision"]).eval().to(DEVICE)
     learned = [row for row in rows if any(label != IGNORED for label in row["labels"])]
     collate = Collator(tokenizer.pad_token_id)
@@ -48,7 +52,7 @@ def measure(settings: dict, folder: Path, heldout: Path) -> dict:
         for start in range(0, len(learned), settings["batch_size"])
         for found in _row_sums(model, collate(learned[start : start + settings["batch_size"]]))
     ]
-    shown = samples(model, tokenizer, rows, settings["samples"])
+    shown = samples(model, tokenizer, asked, len(asked))
     stopped = [sample["stopped"] for sample in shown]
     return {
         **_means(sums),
@@ -59,19 +63,24 @@ def measure(settings: dict, folder: Path, heldout: Path) -> dict:
     }
 
 
-def encoded(settings: dict, folder: Path, heldout: Path) -> list[dict]:
-    """`input_ids`, `labels` and `position_ids` of the first rows; of a pair, its chosen answer."""
+def encoded(settings: dict, folder: Path, records: Iterable[dict]) -> list[dict]:
+    """`input_ids`, `labels` and `position_ids` of records; of a pair, its chosen answer."""
     kind, limits = settings["kind"], settings["tokenize"]
     tokenizer = Tokenizer(folder)
-    with heldout.open("rb") as lines:
-        found = [orjson.loads(line) for line in islice(lines, settings["rows"])]
-    texts = format_rows(
-        Formatter(settings["format"], tokenizer), [dict.fromkeys(IDENTITY, "") | r for r in found]
-    )
+    placed = [dict.fromkeys(IDENTITY, "") | record for record in records]
+    texts = format_rows(Formatter(settings["format"], tokenizer), placed)
     long, cut = limits["max_length"], limits["truncation"]
     encoder = Encoder(tokenizer, long, cut, learns=kind != "prompts")
     rows = encode_pairs(encoder, texts) if kind == "preference" else encoder.encode(texts)
     return [_placed(row) for row in rows if not row["problem"]]
+
+
+def bare_prompts(settings: dict, folder: Path) -> list[dict]:
+    """The user's own prompts, in the form of an instruction, without an answer."""
+    answered = [{"instruction": p, "input": "", "output": "."} for p in settings["prompts"]]
+    rows = encoded({**settings, "kind": "instruction"}, folder, answered)
+    prompts = [prompt_and_answer(row)[0] for row in rows]
+    return [{"input_ids": ids, "labels": [IGNORED] * len(ids)} for ids in prompts]
 
 
 def _placed(row: dict) -> dict:
