@@ -60,7 +60,7 @@ def test_other_weights_rerun_the_combination_and_what_follows(two_runs, tmp_path
     assert two_runs.planned() == Counter()
     project = two_runs.copy(tmp_path / "a copy")
     project.edit("config/config.yaml", "second: 0.25", "second: 0.5")
-    wanted = ("fetch_model", "benchmark", "compare_run", "write_report", "all")
+    wanted = ("fetch_model", "benchmark", "measure_heldout", "compare_run", "write_report", "all")
     assert project.planned() == Counter(dict.fromkeys(wanted, 1))
     project.edit("scripts/anneal/training/scratch.py", "BATCH = 1_000", "BATCH = 999")
     assert project.planned() == Counter(dict.fromkeys(wanted, 1))
@@ -69,7 +69,7 @@ def test_other_weights_rerun_the_combination_and_what_follows(two_runs, tmp_path
 def test_a_mixing_classifier_is_trained_on_the_adapters_of_two_runs(two_runs, tmp_path):
     project = two_runs.copy(tmp_path / "a copy")
     project.edit("config/config.yaml", "evaluate:", MIXED + "evaluate:")
-    wanted = ("train_run", "benchmark", "compare_run", "write_report", "all")
+    wanted = ("train_run", "benchmark", "measure_heldout", "compare_run", "write_report", "all")
     assert project.planned() == Counter(dict.fromkeys(wanted, 1))
     done = project.run("train")
     assert done.returncode == 0, done.stdout + done.stderr

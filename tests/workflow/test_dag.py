@@ -15,11 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from project import fact
 
-AFTER_DATA = {"train_run": 1, "benchmark": 1, "compare_run": 1, "write_report": 1, "all": 1}
+SCORED = {"benchmark": 1, "measure_heldout": 1, "compare_run": 1}
+AFTER_DATA = {"train_run": 1, **SCORED, "write_report": 1, "all": 1}
 GLOBAL = {"select_rows": 1, "assign_splits": 1, "write_splits": 1, "write_heldout": 1}
 DOWNSTREAM = GLOBAL | {
     "train_run": 1,
     "benchmark": 2,
+    "measure_heldout": 2,
     "compare_run": 1,
     "write_report": 1,
     "all": 1,
@@ -114,6 +116,28 @@ def test_a_changed_gate_reruns_the_comparison_alone(project):
     assert project.planned() == Counter({"compare_run": 1, "write_report": 1, "all": 1})
 
 
+def test_several_jobs_share_the_tasks_of_a_model(project):
+    project.edit("config/config.yaml", "batch_size: 4", "batch_size: 4\n  jobs: 2")
+    shared = {"benchmark_part": 4, "benchmark": 2, "compare_run": 1, "write_report": 1, "all": 1}
+    assert project.planned() == Counter(shared)
+
+
+def test_the_hub_s_tasks_are_refused_unless_their_data_may_be_fetched(project):
+    project.edit("config/config.yaml", "  tasks:", "  tasks:\n    gsm8k: {metric: exact_match}")
+    done = project.run("-n")
+    assert "error: evaluate.tasks.gsm8k: there is no tasks/gsm8k.yaml" in done.stderr
+    project.edit("config/config.yaml", "  tasks:", "  download: true\n  tasks:")
+    assert project.planned()["benchmark"] == 2
+
+
+def test_a_run_and_its_base_are_measured_on_held_out_rows(finished):
+    report = json.loads((finished.folder / "results/tiny/report/report.json").read_text())
+    heldout = report["runs"]["lora"]["heldout"]
+    assert heldout["tuned"]["loss"] < heldout["base"]["loss"]
+    assert heldout["verdict"] == "better"
+    assert len(heldout["samples"]) == 4
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new", "first"),
     [
@@ -182,7 +206,7 @@ def test_steps_that_outlive_a_killed_run_are_not_doubled(project):
 SCRIPTS = (
     *("fetch_model", "read_shard", "clean_shard", "select_rows", "assign_splits"),
     *("format_shard", "tokenize_shard", "write_splits", "write_heldout"),
-    *("train_run", "benchmark", "compare_run", "write_report"),
+    *("train_run", "benchmark", "measure_heldout", "compare_run", "write_report"),
 )
 
 

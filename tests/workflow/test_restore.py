@@ -18,9 +18,9 @@ from versions import (
 )
 
 SCORED = {"compare_run": 1, "write_report": 1}
-TRAINED = {"train_run": 1, "benchmark": 1, **SCORED}
+TRAINED = {"train_run": 1, "benchmark": 1, "measure_heldout": 1, **SCORED}
 DECIDED = {"select_rows": 1, "assign_splits": 1, "write_splits": 1, "write_heldout": 1}
-AFTER_DATA = {"train_run": 1, "benchmark": 2, **SCORED}
+AFTER_DATA = {"train_run": 1, "benchmark": 2, "measure_heldout": 2, **SCORED}
 ONE_SHARD = {"clean_shard": 1, "format_shard": 1, "tokenize_shard": 1}
 MANIFEST = "results/tiny/runs/lora/manifest.json"
 
@@ -52,7 +52,7 @@ def test_a_fresh_clone_has_nothing_to_run_and_its_cache_is_left_alone(published,
     cache = project.folder / ".dvc/cache/files"
     before = bytes_and_modes(cache)
     lines, left = restore(project)
-    assert (lines, left) == (["26 of 26 artifacts hold"], {})
+    assert (lines, left) == (["28 of 28 artifacts hold"], {})
     assert project.planned() == Counter()
     project.edit("config/config.yaml", "batch_size: 4", "batch_size: 4\n  max_drop: 0.2")
     assert project.run().returncode == 0
@@ -74,7 +74,7 @@ def test_another_user_s_clone_has_nothing_to_run_and_can_run_what_changed(
     before = bytes_and_modes(project.folder / ".dvc/cache/files")
     give_to_another(project.folder)  # but for the cache, which stays another's
     who = {"HOME": str(project.folder), "LOGNAME": "another"}
-    assert restore(project, prefix=AS_ANOTHER, **who) == (["26 of 26 artifacts hold"], {})
+    assert restore(project, prefix=AS_ANOTHER, **who) == (["28 of 28 artifacts hold"], {})
     project.edit("config/config.yaml", "batch_size: 4", "batch_size: 4\n  max_drop: 0.2")
     project.command = (*AS_ANOTHER, *project.command)
     done = project.run(**who)
@@ -85,15 +85,15 @@ def test_another_user_s_clone_has_nothing_to_run_and_can_run_what_changed(
 def test_of_a_partial_pull_the_rest_is_left_to_run(published, tmp_path):
     project = clone(published, tmp_path / "part", "copy", "data", "train")
     lines, left = restore(project)
-    assert lines == ["22 of 26 artifacts hold; 4 are not here"]
-    assert left == {"benchmark": 2, **SCORED}
+    assert lines == ["22 of 28 artifacts hold; 6 are not here"]
+    assert left == {"benchmark": 2, "measure_heldout": 2, **SCORED}
 
 
 def test_what_was_pulled_without_its_data_holds_while_the_raw_files_are_the_same(
     published, tmp_path
 ):
     project = clone(published, tmp_path / "part", "copy", "evaluate", "report")
-    assert restore(project) == (["4 of 26 artifacts hold; 22 are not here"], {})
+    assert restore(project) == (["6 of 28 artifacts hold; 22 are not here"], {})
     project.edit("raw/first.jsonl", "river number 0", "RIVER number 0")
     lines, left = restore(project)
     assert lines[0] == (
@@ -155,7 +155,7 @@ def take_another_version_s(project):
             {"read_shard": 1} | ONE_SHARD | DECIDED | AFTER_DATA,
         ),
         (change_a_setting, "made for other settings (training.learning_rate)", TRAINED),
-        (edit_a_helper, "made for other code", TRAINED),
+        (edit_a_helper, "made for other code", TRAINED | {"measure_heldout": 2}),
         (take_a_source_away, "made for other settings (shards)", DECIDED | AFTER_DATA),
         (lose_a_manifest, "its manifest is missing", TRAINED),
         (take_another_version_s, "made for other code", TRAINED),
@@ -175,13 +175,13 @@ def test_what_is_named_once_runs_and_then_all_of_it_holds(pulled):
     tamper_with_the_adapter(pulled)
     restore(pulled)
     assert pulled.run().returncode == 0
-    assert restore(pulled) == (["26 of 26 artifacts hold"], {})
+    assert restore(pulled) == (["28 of 28 artifacts hold"], {})
 
 
 def test_a_lost_record_of_snakemake_s_makes_no_work(project):
     records = sorted((project.folder / ".snakemake/metadata").iterdir())
     for path in records[::3]:
         path.unlink()
-    assert restore(project) == (["26 of 26 artifacts hold"], {})
+    assert restore(project) == (["28 of 28 artifacts hold"], {})
     project.edit("config/config.yaml", "learning_rate: 1e-3", "learning_rate: 2e-3")
     assert restore(project)[1] == TRAINED

@@ -19,7 +19,8 @@ search:
     range_test: {steps: 10}
 """
 TRIALS = {"run_trials": 2, "best_trial": 1}
-AFTER = {"train_run": 1, "benchmark": 1, "compare_run": 1, "write_report": 1, "all": 1}
+SCORED = {"benchmark": 1, "measure_heldout": 1, "compare_run": 1}
+AFTER = {"train_run": 1, **SCORED, "write_report": 1, "all": 1}
 
 
 def test_a_search_runs_when_asked_for_or_when_a_run_takes_its_result(project):

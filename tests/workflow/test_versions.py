@@ -58,7 +58,7 @@ def test_an_experiment_retrains_and_is_compared_and_reproduced(kept, tmp_path):
     git(folder, "commit", "-q", "-m", "shorter")
     git(folder, "checkout", "-q", "HEAD~1")
     dvc(folder, "checkout")
-    assert restore(project) == (["26 of 26 artifacts hold"], {})
+    assert restore(project) == (["28 of 28 artifacts hold"], {})
     assert "Running stage" not in dvc(folder, "repro")
 
 

@@ -96,7 +96,7 @@ def _sample(model, tokenizer, row: dict) -> dict:
     ids = model.generate(
         input_ids=prompt,
         attention_mask=torch.ones_like(prompt),
-        max_new_tokens=min(NEW_TOKENS, 2 * len(expected) + 8),
+        max_new_tokens=min(NEW_TOKENS, 2 * len(expected) + 8) if expected else NEW_TOKENS,
         do_sample=False,
         eos_token_id=stop,
         pad_token_id=tokenizer.pad_token_id,
