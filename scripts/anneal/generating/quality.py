@@ -1,0 +1,33 @@
+"""Which tasks are no good, by plain rules. Each has a reason, which is counted."""
+
+import re
+
+from anneal.generating.novelty import words
+
+BLANKS = re.compile(r"\[[^\]\n]*(insert|your|name|here)\b[^\]\n]*\]|<[^>\n]*(insert|your)\b[^>\n]*>", re.I)
+REFUSAL = re.compile(r"\b(as an ai|language model|i(?: a|')m sorry,? but|i can(?:no|')t (?:assist|help))\b", re.I)
+
+
+def fault(task: dict, settings: dict) -> str | None:
+    """Why a task is no good; None if it is."""
+    told = words(task["instruction"])
+    if len(told) < settings["min_words"]:
+        return "instruction too short"
+    if len(told) > settings["max_words"]:
+        return "instruction too long"
+    if banned := set(told) & set(settings["banned"]):
+        return f"instruction needs: {min(banned)}"
+    if BLANKS.search("\n".join(task.values())):
+        return "a blank to fill in"
+    if REFUSAL.search(task["output"]):
+        return "output is a refusal"
+    return _copied(task)
+
+
+def _copied(task: dict) -> str | None:
+    texts = {name: words(text) for name, text in task.items()}
+    if texts["output"] == texts["instruction"]:
+        return "output repeats the instruction"
+    if texts["input"] and texts["input"] == texts["instruction"]:
+        return "input repeats the instruction"
+    return None
