@@ -8,10 +8,11 @@ from collections import Counter
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-WORDS = (
-    "river glass violin harvest engine lantern copper meadow saddle winter letter bridge candle "
-    "market pepper island compass thunder ribbon garden whistle anchor feather marble"
-).split()
+WORDS = [
+    *("river", "glass", "violin", "harvest", "engine", "lantern", "copper", "meadow", "saddle"),
+    *("winter", "letter", "bridge", "candle", "market", "pepper", "island", "compass", "thunder"),
+    *("ribbon", "garden", "whistle", "anchor", "feather", "marble"),
+]
 
 
 def written(seed: int) -> str:
@@ -31,7 +32,7 @@ def completion(seed: int) -> dict:
 
 
 class Answering(BaseHTTPRequestHandler):
-    """Each request meets the next of `server.faults`, a function of this handler, if one is left."""
+    """A request meets the next of `server.faults`, a function of this handler, if one is left."""
 
     def do_POST(self):
         server = self.server
@@ -77,6 +78,6 @@ def answering(seconds: float = 0.0):
         server.seconds, server.faults, server.asked, server.answered = seconds, [], [], Counter()
         server.busy = server.busiest = 0
         server.guard = threading.Lock()
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server
         server.shutdown()

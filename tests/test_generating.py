@@ -1,4 +1,4 @@
-"""Generated rows: what a request shows, what is read in an answer, what is new and what is sound."""
+"""Generated rows: what a request shows, what is read in an answer, what is new, what is sound."""
 
 import json
 import random
@@ -13,7 +13,7 @@ from anneal.errors import UserError
 from anneal.generating.novelty import Earlier
 from anneal.generating.parse import tasks_of
 from anneal.generating.quality import fault
-from anneal.generating.requests import request, wording
+from anneal.generating.requests import conversation, request
 from anneal.generating.seeds import read_seeds
 
 SEEDS = str(REPOSITORY / "data/raw/seed_tasks.jsonl")
@@ -63,7 +63,8 @@ def test_a_request_follows_from_settings_number_and_tasks():
 
 def test_what_a_request_shows_is_read_back_as_it_was():
     seeds = read_seeds(SEEDS)
-    found = tasks_of(wording(seeds, 8).split("\n\nNow write")[0], "stop")
+    turns = [turn["content"] for turn in conversation(seeds, 8) if turn["role"] == "assistant"]
+    found = tasks_of("\n\n".join(turns), "stop")
     assert [found for found, _ in found] == [
         {name: seed[name] for name in ("instruction", "input", "output")} for seed in seeds
     ]

@@ -1,4 +1,4 @@
-"""Rows from an endpoint: a real server on the loopback that is busy, breaks off, or talks nonsense."""
+"""Rows from an endpoint: a real server on the loopback that is busy, breaks off, or errs."""
 
 import json
 import os
@@ -92,7 +92,7 @@ def test_what_does_not_pass_is_told_at_once_and_without_the_key(server, fault, w
 
 def test_a_server_that_stays_down_is_given_up(server):
     server.faults = [status(500)] * 99
-    with pytest.raises(UserError, match="answers 500 .*run again later: answers so far are kept"):
+    with pytest.raises(UserError, match=r"answers 500 .*run again later: answers so far are kept"):
         ask(server)
     assert len(server.asked) == endpoint.TRIES
 
@@ -139,7 +139,7 @@ def test_counts_add_up_and_every_row_says_where_it_comes_from(server, tmp_path):
     kept = [json.loads(line) for line in (tmp_path / "tasks.jsonl").open()]
     rejected = [json.loads(line) for line in (tmp_path / "rejects.jsonl").open()]
     assert (counts["kept"], counts["requests"], counts["asked"]) == (25, 18, 18)
-    assert counts["rejected"] == {"instruction too short": 13, "not needed": 16}
+    assert counts["rejected"] == {"instruction too short": 12, "not needed": 17}
     assert counts["read"] == len(kept) + len(rejected) == 3 * counts["requests"]
     assert (counts["prompt_tokens"], counts["answer_tokens"]) == (1800, 720)
     answered = [json.loads(line)["request"] for line in (tmp_path / "journal.jsonl").open()]
@@ -186,7 +186,8 @@ def test_an_error_in_a_round_keeps_the_answers_beside_it(server, tmp_path):
     server.faults = [None, status(400)]
     with pytest.raises(UserError, match="400"):
         generated(settings(server), tmp_path, at_once=1)
-    assert len((tmp_path / "journal.jsonl").read_text().splitlines()) == 1
+    lines = (tmp_path / "journal.jsonl").read_text().splitlines()
+    assert 1 <= len(lines) == server.answered.total() <= 5
 
 
 def command(section: Generate, folder) -> list[str]:

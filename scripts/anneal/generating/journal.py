@@ -4,7 +4,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from anneal.generating.requests import key
@@ -29,11 +29,11 @@ class Journal:
         with ThreadPoolExecutor(self.at_once) as pool:
             new = [pool.submit(self._note, k, b) for k, b in keys.items() if k not in self.known]
             try:
-                for future in new:
-                    future.result()
-            except BaseException:
+                done, _ = wait(new, return_when=FIRST_EXCEPTION)
+            finally:  # after an error nothing more is asked; what is under way is still noted
                 pool.shutdown(wait=False, cancel_futures=True)
-                raise
+            for future in done:
+                future.result()
         return [self.known[k] for k in keys]
 
     def _note(self, key: str, body: dict) -> None:

@@ -1,10 +1,10 @@
-"""The tasks in an answer. Models decorate: numbers, stars and hashes around the labels are read over."""
+"""The tasks in an answer, whatever numbers, stars and hashes a model puts around its labels."""
 
 import re
 
 # A heading: "Task 9", "## Task 9:", "**Task 9**".
 HEADING = re.compile(r"^[\W_]*task\s*#?\d+\b[\W_]*$", re.I | re.M)
-LABEL = re.compile(r"^[\W_]*(instruction|input|output)[*_ ]*:[*_]*[^\S\n]*", re.I | re.M)
+LABEL = re.compile(r"^[\W_]*(instruction|input|output)s?[*_ ]*:[*_]*[^\S\n]*", re.I | re.M)
 NOTHING = re.compile(r"\W*(none|no input|n/?a|empty)\W*", re.I)
 CUT = "length"
 

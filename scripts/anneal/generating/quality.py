@@ -4,8 +4,10 @@ import re
 
 from anneal.generating.novelty import words
 
-BLANKS = re.compile(r"\[[^\]\n]*(insert|your|name|here)\b[^\]\n]*\]|<[^>\n]*(insert|your)\b[^>\n]*>", re.I)
-REFUSAL = re.compile(r"\b(as an ai|language model|i(?: a|')m sorry,? but|i can(?:no|')t (?:assist|help))\b", re.I)
+BLANKS = re.compile(r"\[[^\]\n]*\b(insert|your|here)\b[^\]\n]*\]|<(insert|your)\b[^>\n]*>", re.I)
+REFUSAL = re.compile(
+    r"\b(as an ai|as a language model|i(?: a|')m sorry,? but|i can(?:no|')t (assist|help))\b", re.I
+)
 
 
 def fault(task: dict, settings: dict) -> str | None:

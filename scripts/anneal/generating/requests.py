@@ -1,6 +1,7 @@
-"""What a request asks: some tasks are shown, and as many more are wanted in the same form.
+"""What a request asks: tasks are shown as turns of a conversation, and more are wanted.
 
-A request follows from the settings, its number and the tasks so far, so that it can be made again.
+Small models go on with what they seem to have written; a list in one message they repeat. A request
+follows from the settings, its number and the tasks so far, so that it can be made again.
 """
 
 import random
@@ -8,17 +9,15 @@ import random
 from anneal.provenance.digests import digest_value
 
 NOTHING = "(none)"
-SHOWN = "Task {number}\nInstruction: {instruction}\nInput: {input}\nOutput: {output}"
-ASKED = """\
-An assistant that reads and writes text gets tasks like these. A task is an instruction, an input \
-that it needs ("{nothing}" if it needs none), and the output that a careful expert would write.
-
-{tasks}
-
-Now write tasks {first} to {last} in exactly this form, each with the lines "Task", "Instruction:", \
-"Input:" and "Output:". Make them unlike the ones above and unlike each other: other subjects, \
-other verbs, questions as well as orders, short and long. Inputs are realistic and complete. \
-Outputs are whole and correct. Write nothing but the tasks."""
+TASK = "Task {number}\nInstruction: {instruction}\nInput: {input}\nOutput: {output}"
+RULES = """\
+Write tasks for an assistant that reads and writes text. A task is an instruction, an input that \
+it needs ("{nothing}" if it needs none), and the output that a careful expert would write. The \
+input is realistic and complete, the output whole and correct. Write nothing but the tasks. \
+Begin with one.\
+"""
+NEXT = "Write another one, unlike those before: another subject, another verb, another length."
+MORE = "Write tasks {first} to {last} in the same form, unlike those before and unlike each other."
 
 
 def request(settings: dict, seeds: list[dict], kept: list[dict], number: int) -> tuple[dict, list]:
@@ -31,7 +30,7 @@ def request(settings: dict, seeds: list[dict], kept: list[dict], number: int) ->
     tasks = draw(settings, seeds, kept, number)
     body = {
         "model": settings["model"],
-        "messages": [{"role": "user", "content": wording(tasks, settings["wanted"])}],
+        "messages": conversation(tasks, settings["wanted"]),
         "temperature": settings["temperature"],
         "top_p": settings["top_p"],
         "max_tokens": settings["max_tokens"],
@@ -48,14 +47,16 @@ def draw(settings: dict, seeds: list[dict], kept: list[dict], number: int) -> li
     return chance.sample(old + new, len(old + new))
 
 
-def wording(tasks: list[dict], wanted: int) -> str:
+def conversation(tasks: list[dict], wanted: int) -> list[dict]:
+    """Messages in which an assistant has written these tasks and is asked for `wanted` more."""
+    messages, asked = [], RULES.format(nothing=NOTHING)
+    for number, task in enumerate(tasks, 1):
+        text = TASK.format_map({**task, "number": number, "input": task["input"] or NOTHING})
+        messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": text}]
+        asked = NEXT
     first = len(tasks) + 1
-    shown = [
-        SHOWN.format_map({**task, "number": n, "input": task["input"] or NOTHING})
-        for n, task in enumerate(tasks, 1)
-    ]
-    place = {"first": first, "last": first + wanted - 1, "nothing": NOTHING}
-    return ASKED.format(tasks="\n\n".join(shown), **place)
+    last = NEXT if wanted == 1 else MORE.format(first=first, last=first + wanted - 1)
+    return [*messages, {"role": "user", "content": last}]
 
 
 def key(place: str, body: dict) -> str:
