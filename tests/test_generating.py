@@ -140,6 +140,7 @@ def test_the_first_task_of_all_is_new():
         (task("Tell me how you feel.", "As an AI language model, I do not."), "is a refusal"),
         (task("Say hello to the guests.", "Say hello to the guests!"), "output repeats"),
         (task("Say hello to the guests.", "Hello!", "say hello to the guests"), "input repeats"),
+        (task("Say hello to the guests.", "Hello!", "hello"), "output repeats the input"),
     ],
 )
 def test_what_is_no_good_is_told_with_its_reason(bad, why):

@@ -28,8 +28,7 @@ def fault(task: dict, settings: dict) -> str | None:
 
 def _copied(task: dict) -> str | None:
     texts = {name: words(text) for name, text in task.items()}
-    if texts["output"] == texts["instruction"]:
-        return "output repeats the instruction"
-    if texts["input"] and texts["input"] == texts["instruction"]:
-        return "input repeats the instruction"
+    for name, other in (("output", "instruction"), ("output", "input"), ("input", "instruction")):
+        if texts[name] and texts[name] == texts[other]:
+            return f"{name} repeats the {other}"
     return None
