@@ -5,6 +5,8 @@ import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 from tiny import REPOSITORY
 
@@ -81,6 +83,7 @@ def test_what_a_request_shows_is_read_back_as_it_was():
         ("Task 9\nInstruction: Do.\nInput: x", [("Do.", "no output")]),
         ("Task 9\nInput: x\nOutput: y", [("", "no instruction")]),
         ("Task 9\nInstruction: Do.\nOutput: y\nInstruction: Go.", [("Do.", "a label twice")]),
+        ("Task 9\nSing a song.\n\nTask 10", [("", "no instruction"), ("", "no instruction")]),
         ("Here are some ideas for tasks.", []),
         ("", []),
     ],
@@ -89,6 +92,17 @@ def test_tasks_are_read_from_answers_as_models_write_them(text, expected):
     found = tasks_of(text, "stop")
     assert [(task["instruction"], problem) for task, problem in found] == expected
     assert all(task["input"] in ("", "x") for task, _ in found)
+
+
+PIECES = ["Task 9", "Instruction:", "Input:", "**Output**:", "\n", "- ", "word", "(none)", " ", ":"]
+
+
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4))).map("".join))
+def test_any_answer_can_be_read(text):
+    for task, problem in tasks_of(text, "stop"):
+        assert set(task) == {"instruction", "input", "output"}
+        assert problem or (task["instruction"] and task["output"])
+        assert all(value == value.strip() and value in text for value in task.values())
 
 
 def test_the_last_task_of_an_answer_that_was_cut_off_is_not_kept():

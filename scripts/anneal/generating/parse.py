@@ -1,6 +1,7 @@
 """The tasks in an answer, whatever numbers, stars and hashes a model puts around its labels."""
 
 import re
+from itertools import zip_longest
 
 # A heading: "Task 9", "## Task 9:", "**Task 9**".
 HEADING = re.compile(r"^[\W_]*task\s*#?\d+\b[\W_]*$", re.I | re.M)
@@ -27,10 +28,9 @@ def tasks_of(text: str, finish: str) -> list[tuple[dict, str | None]]:
 
 def _task(part: str) -> tuple[dict, str | None]:
     labels = list(LABEL.finditer(part))
-    ends = [label.start() for label in labels[1:]] + [len(part)]
     fields = {"instruction": "", "input": "", "output": ""}
-    for label, end in zip(labels, ends, strict=True):
-        name = label[1].lower()
+    for label, after in zip_longest(labels, labels[1:]):
+        name, end = label[1].lower(), after.start() if after else len(part)
         if fields[name]:
             return fields, "a label twice"
         fields[name] = part[label.end() : end].strip()
