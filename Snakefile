@@ -10,6 +10,7 @@ min_version("9.27")
 
 include: "rules/common.smk"
 include: "rules/resources.smk"
+include: "rules/generate.smk"
 include: "rules/sources.smk"
 include: "rules/clean.smk"
 include: "rules/format.smk"

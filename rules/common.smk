@@ -1,4 +1,5 @@
 # The configuration, the paths of all artifacts, and what decides whether a step is current.
+import json
 import os
 import re
 import subprocess
@@ -30,6 +31,7 @@ SCRIPTS = Path(workflow.basedir) / "scripts"
 MODEL = f"{RESULTS}/models/{{model}}/manifest.json"
 DATA = f"{RESULTS}/data/{{dataset}}"
 TOKENS = f"{RESULTS}/tokens/{{dataset}}/{{model}}"
+GENERATED = f"{DATA}/generated/{{source}}.jsonl"
 LEDGER = f"{DATA}/ledger.parquet"
 HELDOUT = f"{DATA}/heldout.jsonl"
 SAMPLE = f"{DATA}/sample.parquet"
@@ -59,6 +61,7 @@ wildcard_constraints:
     study=one_of(CONFIG.search),
     worker=r"\d+",
     part=r"\d+",
+    source=one_of({name for dataset in CONFIG.datasets.values() for name in dataset.sources}),
     scored=one_of([*CONFIG.models, *CONFIG.runs]),
     shard=r"[A-Za-z0-9_.-]+-\d{5}",
 
@@ -130,6 +133,16 @@ def origins_at(wildcards):
         return model_origins(wildcards)
     ledger = LEDGER.format(dataset=scratch.dataset)
     return [ledger, *all_shards_at(f"{DATA}/clean/{{shard}}.parquet", scratch.dataset)]
+
+
+def generate_of(wildcards):
+    return CONFIG.datasets[wildcards.dataset].sources[wildcards.source].generate
+
+
+def generating_model(wildcards):
+    """The model that writes a source's rows in the step itself; an endpoint is no file."""
+    section = generate_of(wildcards)
+    return [] if section.url else MODEL.format(model=section.model)
 
 
 def run_of(wildcards):

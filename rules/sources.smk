@@ -21,6 +21,7 @@ rule fetch_model:
 rule read_shard:
     input:
         raw=lambda wildcards: ancient(STEPS.raw_file(wildcards)),
+        made=lambda wildcards: STEPS.generated_file(wildcards),
         current=current("read_shard", f"{DATA}/records/{{shard}}.manifest.json"),
     output:
         records=f"{DATA}/records/{{shard}}.parquet",

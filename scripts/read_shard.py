@@ -14,8 +14,9 @@ def main(arguments) -> None:
     step = arguments.step
     counts = read_shard(step.settings, step.sources, arguments.records, arguments.rejects)
     outputs = [arguments.records, arguments.rejects]
-    write_manifest(arguments.manifest, step, {}, outputs, **counts)
     where = step.sources["file"]
+    made = {"generated": where} if step.sources["format"] == "generated" else {}
+    write_manifest(arguments.manifest, step, made, outputs, **counts)
     if not counts["read"]:
         cli.log.warning("%s: no rows", where)
     if counts["rejected"]:

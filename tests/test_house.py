@@ -10,7 +10,7 @@ from tiny import REPOSITORY
 
 SCRIPTS = REPOSITORY / "scripts"
 STAGES = (
-    *("sources", "cleaning", "formatting", "tokenizing", "splitting", "streaming"),
+    *("generating", "sources", "cleaning", "formatting", "tokenizing", "splitting", "streaming"),
     *("training", "search", "planning", "evaluation", "reporting"),
 )
 DATA_STEPS = (

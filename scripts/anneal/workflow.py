@@ -17,7 +17,7 @@ from anneal.provenance.code import code_digest
 from anneal.provenance.digests import canonical, digest_bytes, digest_folder, digest_value
 from anneal.provenance.files import write_json
 from anneal.provenance.manifests import is_current, step_key
-from anneal.sources.shards import ELSEWHERE, DigestCache, plan_shards, without_text
+from anneal.sources.shards import ELSEWHERE, DigestCache, generated_shard, plan_shards, without_text
 
 REPORTING = Path(__file__).resolve().parent / "reporting"
 ANSWERS = "ANNEAL_ANSWERS"
@@ -80,6 +80,11 @@ class Steps:
         piece = self.by_name[wildcards.dataset][wildcards.shard]
         return [] if piece.format in ELSEWHERE else [piece.file]
 
+    def generated_file(self, wildcards) -> list[str]:
+        """The file of a shard that a step of the same DAG writes."""
+        piece = self.by_name[wildcards.dataset][wildcards.shard]
+        return [piece.file] if piece.format == "generated" else []
+
     def raw_files(self, wildcards) -> list[str]:
         """All files that a streamed dataset is read from."""
         pieces = self.shards[wildcards.dataset]
@@ -112,7 +117,10 @@ class Steps:
         size = math.inf if dataset.stream else dataset.shard_mb  # a stream has one reader
         try:
             plans = [
-                plan_shards(n, s, dataset.kind, size, self.cache, self.answers) for n, s in sources
+                self._generated(name, n)
+                if s.generate
+                else plan_shards(n, s, dataset.kind, size, self.cache, self.answers)
+                for n, s in sources
             ]
         except UserError as error:
             inside = f"datasets.{name}." if error.where.startswith("sources.") else ""
@@ -121,6 +129,15 @@ class Steps:
         if without_text(shards):
             raise UserError(f"datasets.{name}.sources", "every file is empty", "check their paths")
         return shards
+
+    def _generated(self, dataset: str, source: str) -> list:
+        step = self.step("generate", {"dataset": dataset, "source": source})
+        file = f"results/{self.config.project}/data/{dataset}/generated/{source}.jsonl"
+        return [generated_shard(source, file, digest_value(step))]
+
+    def _generate(self, dataset: str, source: str):
+        section = self.config.datasets[dataset].sources[source].generate
+        return section.settings(), {"seeds": self._digest(Path(section.seeds))}
 
     def _fetch_model(self, model: str):
         section = self.config.models[model]

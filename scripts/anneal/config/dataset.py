@@ -48,6 +48,20 @@ class Dataset(Section):
         return self
 
     @model_validator(mode="after")
+    def _can_be_generated(self):
+        if any(source.generate for source in self.sources.values()):
+            if self.kind not in ("instruction", "prompts"):
+                raise ValueError(f"'generate' writes instructions, not '{self.kind}' records")
+            if self.stream:
+                raise ValueError("generated rows cannot be streamed; remove 'stream'")
+        return self
+
+    def generators(self) -> set[str]:
+        """The models of this configuration that write rows of this dataset."""
+        found = [source.generate for source in self.sources.values() if source.generate]
+        return {generate.model for generate in found if not generate.url}
+
+    @model_validator(mode="after")
     def _can_be_streamed(self):
         if self.stream is None:
             return self

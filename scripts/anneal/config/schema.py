@@ -34,6 +34,9 @@ class Config(Section):
     @model_validator(mode="after")
     def _names_exist(self):
         check_hardware({name: run.hardware for name, run in self.runs.items()})
+        for name, dataset in self.datasets.items():
+            for model in sorted(dataset.generators()):
+                self._known(f"datasets.{name}", "models", model)
         for name, run in self.runs.items():
             self._known(f"runs.{name}", "datasets", run.dataset)
             self._known(f"runs.{name}", "models", run.model)
@@ -102,8 +105,9 @@ class Config(Section):
     def _no_circle(self, model: str, seen: tuple[str, ...]) -> None:
         if model in seen:
             raise ValueError(f"models.{model}: it is made of itself ({' <- '.join(seen)})")
-        for run in self.models[model].runs():
-            self._no_circle(self.runs[run].model, (*seen, model))
+        for run in (self.runs[name] for name in self.models[model].runs()):
+            for before in (run.model, *sorted(self.datasets[run.dataset].generators())):
+                self._no_circle(before, (*seen, model))
 
 
 def load_config(path: str | Path, model: type[Section] = Config):

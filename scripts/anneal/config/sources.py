@@ -1,22 +1,18 @@
 """Section `sources` of a dataset: where raw rows come from and what their columns are called."""
 
-import re
 from typing import Annotated, Literal
-from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pydantic import Field, StringConstraints, model_validator
 
+from anneal.config.address import check_address
 from anneal.config.base import Section
+from anneal.config.generate import Generate
 
 SHA256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$", to_lower=True)]
-# Parameters of an address that are as secret as a password.
-SECRET = re.compile(
-    r"token|secret|passw|signature|credential|(^|api|access|auth|[-_])key$|^(sig|auth)$", re.I
-)
 
 
 class Source(Section):
-    """One source of raw rows: files, a file behind an address, a SQL query or a Hub dataset."""
+    """One source of raw rows: files, an address, a SQL query, a Hub dataset, or a model."""
 
     path: str | None = Field(
         None,
@@ -57,6 +53,9 @@ class Source(Section):
     hub: str | None = Field(
         None, description="Hub dataset, `org/name`; it is downloaded when the source is read."
     )
+    generate: Generate | None = Field(
+        None, description="Rows that a language model writes, after some written by hand."
+    )
     revision: str = Field("main", description="Commit, tag or branch of the Hub dataset.")
     subset: str | None = Field(None, description="Configuration of the Hub dataset.")
     split: str = Field("train", description="Split of a Hub dataset or a saved one.")
@@ -75,9 +74,9 @@ class Source(Section):
 
     @model_validator(mode="after")
     def _one_place(self):
-        places = (self.path, self.url, self.url_env, self.hub)
+        places = (self.path, self.url, self.url_env, self.hub, self.generate)
         if sum(place is not None for place in places) != 1:
-            raise ValueError("give either 'path', 'url', 'url_env' or 'hub'")
+            raise ValueError("give either 'path', 'url', 'url_env', 'hub' or 'generate'")
         if self.url_env and not self.query:
             raise ValueError("'url_env' needs a 'query'")
         if self.change_query and not self.url_env:
@@ -88,31 +87,14 @@ class Source(Section):
 
     @model_validator(mode="after")
     def _address_holds_no_secret(self):
-        if self.url is None:
-            return self
-        parts = _split(self.url)
-        names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
-        if "@" in parts.netloc or any(map(SECRET.search, names)):
-            do = "export a token, and name its environment variable in 'token_env'"
-            raise ValueError(f"'url' holds credentials; {do}")
+        if self.url:
+            check_address(self.url, "token", "token_env")
         return self
 
     def reading(self) -> dict:
         """What decides how a row is read."""
         names = {"columns", "query", "revision", "subset", "split", "max_row_mb", "tags"}
         return self.model_dump(include=names | ({"sha256", "token_env"} if self.url else set()))
-
-
-def _split(url: str) -> SplitResult:
-    """Raises ValueError, without a word of the address: it may hold a password."""
-    try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018 - is checked when it is read
-    except ValueError:
-        raise ValueError("'url' is no address") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("'url' must begin with http:// or https:// and a host")
-    return parts
 
 
 Kind = Literal["instruction", "chat", "preference", "prompts", "text"]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anneal.provenance.files import read_json
+from anneal.sources.shards import ELSEWHERE
 
 # Of English prose with today's vocabularies; and how far text is compressed.
 BYTES_A_TOKEN = 4
@@ -59,7 +60,7 @@ def _guessed(size: float, dataset, longest: int) -> Data:
 
 
 def _text_bytes(shard) -> float:
-    if shard.format in ("sql", "http", "hub"):
+    if shard.format in ELSEWHERE:
         return 0.0
     size = Path(shard.file).stat().st_size
     if shard.format.startswith("jsonl") and shard.end:

@@ -118,6 +118,8 @@ def _broken(path: Path, made_by: Path | None, digest: str) -> str | None:
 def _pieces(path: Path, manifest: dict) -> list[dict]:
     """The raw pieces an artifact was read from, each as `Shard.as_source` has it."""
     sources, plan = manifest["sources"], path.with_name("plan.json")
+    if sources.get("format") == "generated":
+        return []  # it has a manifest of its own
     if "file" in sources:
         return [sources]
     return read_json(plan) if "plan" in sources and plan.is_file() else []

@@ -94,6 +94,8 @@ def _tables(
         how = settings["sha256"], settings["token_env"]
         with _download_path(scratch) as at, downloaded(source["file"], at, *how) as path:
             yield name, _fetched_rows(name, str(path), settings)
+    elif source["format"] == "generated":
+        yield source["file"], _fetched_rows(source["file"], source["file"], settings)
     elif source["format"] in ("sql", "sqlite"):
         from anneal.sources.database import shown
 

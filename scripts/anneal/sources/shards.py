@@ -23,7 +23,7 @@ from anneal.provenance.digests import CHUNK, digest_text, digest_value
 from anneal.provenance.files import write_json
 from anneal.sources.formats import column_names, is_blank, sniff
 
-ELSEWHERE = ("sql", "hub", "http")
+ELSEWHERE = ("sql", "hub", "http", "generated")
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,11 @@ def whole_file_piece(name: str, file: str, settings: dict) -> dict:
     cut = next(_cuts(file, form, math.inf, settings["kind"], settings["columns"]))
     place = {"start": cut.start, "end": cut.end, "first_line": cut.first_row or 1}
     return {"source": name, "file": file, "format": form, **place}
+
+
+def generated_shard(name: str, file: str, digest: str) -> Shard:
+    """What a step of the same DAG will write, as one piece; `digest` is that step's."""
+    return _elsewhere(name, "generated", file, digest)
 
 
 def _elsewhere(name: str, form: str, place: str, digest: str) -> Shard:
