@@ -38,6 +38,7 @@ RUN = f"{RESULTS}/runs/{{run}}/manifest.json"
 SEARCH = f"{RESULTS}/search/{{study}}"
 BEST = f"{SEARCH}/best.json"
 SCORES = f"{RESULTS}/evaluation/{{dataset}}/{{scored}}"
+PART = f"{SCORES}/parts/{{part}}/{{file}}"
 COMPARISON = f"{RESULTS}/evaluation/comparisons/{{tuned}}.json"
 REPORT = f"{RESULTS}/report/report.html"
 STREAMED = [name for name, dataset in CONFIG.datasets.items() if dataset.stream]
@@ -57,6 +58,7 @@ wildcard_constraints:
     tuned=one_of(COMPARED),
     study=one_of(CONFIG.search),
     worker=r"\d+",
+    part=r"\d+",
     scored=one_of([*CONFIG.models, *CONFIG.runs]),
     shard=r"[A-Za-z0-9_.-]+-\d{5}",
 
@@ -193,8 +195,31 @@ def other_heldouts(wildcards):
     return {n: HELDOUT.format(dataset=t.heldout) for n, t in tasks if t.heldout}
 
 
+def others_at(wildcards):
+    return [f"{name}={file}" for name, file in other_heldouts(wildcards).items()]
+
+
+def score_parts(wildcards):
+    """The parts of the scores, where several jobs share the tasks."""
+    if CONFIG.evaluate.jobs == 1:
+        return []
+    return expand(PART, part=range(len(STEPS.task_shares)), file="manifest.json", **wildcards)
+
+
+def contaminated_rows(wildcards):
+    """Rows that gave test questions away; a streamed dataset keeps none."""
+    dataset = COMPARED[wildcards.tuned].dataset
+    return f"{DATA}/contaminated.parquet".format(dataset=dataset) if dataset in STORED else []
+
+
+def score_options(input):
+    """Options of compare_run for what is there only if tasks are named."""
+    names = ("base", "tuned", "base_samples", "tuned_samples") if CONFIG.evaluate.tasks else ()
+    return [part for name in names for part in (f"--{name.replace('_', '-')}", input[name])]
+
+
 def scores(kind, of):
-    """`results.json` or `samples.jsonl` of a run or model, or of its base."""
+    """`results.json`, `samples.jsonl` or `heldout.json` of a run or model, or of its base."""
 
     def path(wildcards):
         run = COMPARED[wildcards.tuned]

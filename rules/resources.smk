@@ -43,3 +43,4 @@ def training(wildcards, attempt):
 
 on_shard = on_cpu(mem_mb=2000, minutes=60) | {"shards_at_once": 1}
 on_whole = on_cpu(mem_mb=4000, minutes=240)
+scoring_whole = on_cpu(mem_mb=2000, minutes=30)  # what several jobs found, put together

@@ -50,7 +50,9 @@ def _scores(title: str, rows: list[dict]) -> Table | str:
 
 def _cells(row: dict) -> list[str]:
     values = [f"{row[side]['value']:.3f}" if row[side] else "-" for side in ("base", "tuned")]
-    difference = f"{row['delta']:+.3f} ± {row['stderr']:.3f}" if "delta" in row else "-"
+    difference = f"{row['delta']:+.3f}" if "delta" in row else "-"
+    if row.get("stderr") is not None:
+        difference += f" ± {row['stderr']:.3f}"
     verdict = "FORGOTTEN" if row["forgotten"] else row["verdict"]
     return [row["task"], *values, difference, verdict]
 

@@ -20,16 +20,23 @@ def main(arguments) -> None:
 
 
 def metrics(report: dict) -> dict:
-    """Rows of each split by dataset; scores and last evaluation loss of each run; scores of models
-    made of runs."""
+    """Rows of each split by dataset; scores, losses on held-out rows and the last evaluation loss
+    of each run; the same but the last of models made of runs."""
     rows = {name: dataset["splits"]["rows"] for name, dataset in report["datasets"].items()}
-    runs = {name: scores(run) | last_loss(run) for name, run in report["runs"].items()}
-    models = {name: scores(model) for name, model in report["models"].items()}
+    runs = {n: scores(r) | heldout(r) | last_loss(r) for n, r in report["runs"].items()}
+    models = {name: scores(model) | heldout(model) for name, model in report["models"].items()}
     return {"rows": rows, "runs": runs, "models": models}
 
 
 def scores(tuned: dict) -> dict[str, float]:
     return {row["task"]: row["tuned"]["value"] for row in tuned["comparison"] if row["tuned"]}
+
+
+def heldout(tuned: dict) -> dict[str, float]:
+    found = tuned["heldout"]
+    if not found or found["tuned"]["loss"] is None:
+        return {}
+    return {f"heldout_{name}": found["tuned"][name] for name in ("loss", "perplexity")}
 
 
 def last_loss(run: dict) -> dict[str, float]:

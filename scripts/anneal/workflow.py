@@ -5,12 +5,14 @@ import math
 import os
 import sys
 from collections import Counter
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 
 from anneal.config.run import method_module
 from anneal.config.schema import Config
 from anneal.errors import UserError
+from anneal.evaluation.tasks import HELDOUT, check_local, shares
 from anneal.provenance.code import code_digest
 from anneal.provenance.digests import canonical, digest_bytes, digest_folder, digest_value
 from anneal.provenance.files import write_json
@@ -19,7 +21,7 @@ from anneal.sources.shards import ELSEWHERE, DigestCache, plan_shards, without_t
 
 REPORTING = Path(__file__).resolve().parent / "reporting"
 ANSWERS = "ANNEAL_ANSWERS"
-VOLATILE = {"tracker", "threads", "mem_mb", "strategy", "hardware", "minutes"}
+VOLATILE = {"tracker", "threads", "mem_mb", "strategy", "hardware", "minutes", "download", "jobs"}
 # Steps that import the method's module by its name.
 METHODICAL = ("train_run", "range_test", "run_trials")
 
@@ -99,6 +101,8 @@ class Steps:
             self._fetch_model(run.model)
             self._format_shard(run.dataset, run.model, "")
             self._benchmark(run.dataset, run.model)
+        for name in self.config.evaluate.tasks if not self.config.evaluate.download else ():
+            check_local(Path(self.config.evaluate.include), name)
         for name in sorted(self.config.compared().keys() & self.config.models.keys()):
             self._fetch_model(name)
 
@@ -258,8 +262,28 @@ class Steps:
         for name, task in tasks.items():
             if task["chat_template"] and task["system"] is None:
                 task["system"] = self._trained_system(dataset, name)
-        settings = section.model_dump(include={"include", "batch_size"})
+        settings = section.model_dump(include={"include", "batch_size", "precision"})
         return {**settings, "tasks": tasks}, self.task_files
+
+    def _benchmark_part(self, dataset: str, scored: str, part: str):
+        settings, sources = self._benchmark(dataset, scored)
+        tasks = {name: settings["tasks"][name] for name in self.task_shares[int(part)]}
+        return {**settings, "tasks": tasks}, sources
+
+    @cached_property
+    def task_shares(self) -> list[list[str]]:
+        """Names of the tasks that each job of one model scores."""
+        section = self.config.evaluate
+        tasks = {name: task.model_dump() for name, task in section.tasks.items()}
+        return shares(Path(section.include), tasks, section.jobs)
+
+    def _measure_heldout(self, dataset: str, scored: str):
+        form, template = self._format_shard(dataset, "", "")
+        limits, _ = self._tokenize_shard(dataset, "", "")
+        section = self.config.evaluate
+        settings = section.model_dump(include={"samples", "batch_size", "precision"})
+        settings |= {"rows": section.heldout_rows, "kind": limits.pop("kind")}
+        return {**settings, "format": form, "tokenize": limits}, template
 
     def _trained_system(self, dataset: str, task: str) -> str | None:
         system = self.config.datasets[dataset].format.system
@@ -275,8 +299,22 @@ class Steps:
 
     def _compare_run(self, tuned: str):
         section = self.config.evaluate
-        tasks = {name: {"forgetting": task.forgetting} for name, task in section.tasks.items()}
-        return {**section.model_dump(include={"max_drop", "on_forgetting"}), "tasks": tasks}, {}
+        dataset = self.config.datasets[self.config.compared()[tuned].dataset]
+        known = self._test_files() if dataset.decontaminate.enabled else {}
+        tasks = {
+            name: {
+                "forgetting": task.forgetting,
+                "contamination": {"checked": name in known or self._asks_heldout(name)},
+            }
+            for name, task in section.tasks.items()
+        }
+        settings = section.model_dump(include={"max_drop", "on_forgetting"})
+        return {**settings, "tasks": tasks, "kind": dataset.kind}, {}
+
+    def _asks_heldout(self, task: str) -> bool:
+        """Whether a task asks about held-out rows, which the split has kept from training."""
+        path = Path(self.config.evaluate.include) / f"{task}.yaml"
+        return path.is_file() and HELDOUT in path.read_text("utf-8")
 
     def _write_report(self):
         config = self.config.model_dump(

@@ -24,20 +24,25 @@ def test_files(include: Path, task: str) -> list[str]:
 
     The held-out rows of the dataset itself, and tasks without a local file, have none.
     """
-    path = include / f"{task}.yaml"
-    if not path.is_file():
-        return []
-    try:
-        settings = yaml.load(path.read_text("utf-8"), _TaskLoader) or {}
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise UserError(where, "no YAML that can be read", "mend the task file") from None
+    settings = read_task(include, task)
     files = (settings.get("dataset_kwargs") or {}).get("data_files") or []
     if isinstance(files, dict):
         files = files.get(settings.get("test_split") or settings.get("validation_split")) or []
     files = [files] if isinstance(files, str) else files
     return [f for f in files if f != HELDOUT and Path(f).suffix in JSON and "://" not in f]
+
+
+def read_task(include: Path, task: str) -> dict:
+    """What the file of a task says; nothing where it has none."""
+    path = include / f"{task}.yaml"
+    if not path.is_file():
+        return {}
+    try:
+        return yaml.load(path.read_text("utf-8"), _TaskLoader) or {}
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise UserError(where, "no YAML that can be read", "mend the task file") from None
 
 
 def questions(path: str | Path) -> Iterator[tuple[int, list[str]]]:

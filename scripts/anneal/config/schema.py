@@ -69,14 +69,11 @@ class Config(Section):
         return self
 
     def compared(self) -> dict[str, Run]:
-        """What is benchmarked against a base, each with a run that says against which, and on what.
+        """What is judged against a base, each with a run that says against which, and on what.
 
         Runs, except for reward models, which give no answers; and models made of runs that no
-        run starts from. A combined model is asked as the first of its runs is. Nothing at all
-        where no task is named.
+        run starts from. A combined model is asked as the first of its runs is.
         """
-        if not self.evaluate.tasks:
-            return {}
         runs = {name: run for name, run in self.runs.items() if run.method != "reward"}
         bases = {run.model for run in self.runs.values()}
         made = {name: model.runs() for name, model in self.models.items() if name not in bases}

@@ -15,6 +15,7 @@ MASKS = 3
 SHOWN = 200
 CHANGED = 6
 REVIEWED = 3
+UNJUDGED = {"comparison": [], "answers": [], "heldout": None}
 
 
 def gather(settings: dict, results: Path) -> dict:
@@ -95,7 +96,7 @@ def _run(name: str, run: dict, results: Path, config: dict) -> dict:
     tokens = results / "tokens" / run["dataset"] / run["model"]
     folder = results / "runs" / name
     base = results / "models" / run["model"]
-    asked = config["evaluate"]["tasks"] and run["method"] != "reward"
+    judged = run["method"] != "reward"
     manifest = read_json(folder / "manifest.json")
     run = with_values(run, manifest["facts"].get("searched", {}))
     streamed = manifest["facts"].get("stream")
@@ -110,7 +111,7 @@ def _run(name: str, run: dict, results: Path, config: dict) -> dict:
         "masks": mask_samples(tokens / "splits" / ("first" if streamed else "train"), base),
         "curves": _lines(folder / "metrics.jsonl"),
         "samples": read_json(folder / "samples.json"),
-        **(_compared(name, run, results) if asked else {"comparison": [], "answers": []}),
+        **(_compared(name, run, results) if judged else UNJUDGED),
         "manifest": manifest,
     }
 
@@ -127,12 +128,15 @@ def _model(name: str, runs: dict[str, dict], results: Path) -> dict:
 
 
 def _compared(name: str, run: dict, results: Path) -> dict:
-    """What is asked of a run or model is decided by dataset and base of a run."""
+    """What is asked of a run or model is decided by dataset and base of a run.
+
+    `heldout` is the loss on held-out rows of base and tuned, with answers to the same prompts.
+    """
     folder = results / "evaluation"
-    return {
-        "comparison": read_json(folder / "comparisons" / f"{name}.json"),
-        "answers": _changed_answers(folder / run["dataset"], run["model"], name),
-    }
+    comparison = read_json(folder / "comparisons" / f"{name}.json")
+    changed = _changed_answers(folder / run["dataset"], run["model"], name) if comparison else []
+    heldout = read_json(folder / "comparisons" / f"{name}.heldout.json")
+    return {"comparison": comparison, "answers": changed, "heldout": heldout}
 
 
 def mask_samples(folder: Path, base: Path) -> list[list[dict]]:
@@ -174,14 +178,20 @@ def _pieces(ids: list[int], labels: list[int], decode) -> list[dict]:
 
 def _changed_answers(folder: Path, base: str, run: str) -> list[dict]:
     """Questions whose score changed, base against tuned, a few of each task."""
-    before = {(s["task"], s["question"]): s for s in _lines(folder / base / "samples.jsonl")}
+    before = {_question(s): s for s in _lines(folder / base / "samples.jsonl")}
     shown: dict[str, list[dict]] = {}
     for sample in _lines(folder / run / "samples.jsonl"):
-        old = before.get((sample["task"], sample["question"]))
+        old = before.get(_question(sample))
         found = shown.setdefault(sample["task"], [])
-        if old and old["score"] != sample["score"] and len(found) < CHANGED:
+        scores = (old or {}).get("score"), sample["score"]
+        if None not in scores and scores[0] != scores[1] and len(found) < CHANGED:
             found.append({**sample, "base_answer": old["answer"], "base_score": old["score"]})
     return [sample for found in shown.values() for sample in found]
+
+
+def _question(sample: dict) -> tuple:
+    """What names a question; of a group of tasks, its part too."""
+    return sample["task"], sample.get("part"), sample["question"]
 
 
 def _facts(folder: Path) -> list[dict]:
