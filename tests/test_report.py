@@ -6,8 +6,9 @@ import shlex
 import shutil
 import subprocess
 from copy import deepcopy
-from html import unescape
+from html import escape, unescape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -337,18 +338,58 @@ def test_a_streamed_dataset_says_so_and_shows_no_gate(document):
     assert [name for name in Page(page).ids if name in SECTIONS] == SECTIONS
 
 
-def test_a_browser_shows_the_figures(document, tmp_path):
+def in_browser(html: str, folder: Path, *more: str) -> str:
+    """What a browser makes of a page."""
     chromium = shutil.which("chromium")
     if not chromium:
         pytest.skip("chromium is not installed")
-    file = tmp_path / "report.html"
-    file.write_text(render(document), encoding="utf-8")
-    switches = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+    file = folder / "page.html"
+    file.write_text(html, encoding="utf-8")
+    switches = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", *more]
     switches += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    profile = f"--user-data-dir={folder / 'profile'}"
     command = [chromium, *switches, profile, "--dump-dom", file.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert set(FIGURES) <= set(Page(done.stdout).pictures)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def test_a_browser_shows_the_figures(document, tmp_path):
+    assert set(FIGURES) <= set(Page(in_browser(render(document), tmp_path)).pictures)
+
+
+# What stands beyond the right edge, the paper's colour, and the least contrast of any text with
+# what is behind it, as WCAG 2.2 defines it.
+MEASURE = """<script>onload = () => {
+const frame = document.querySelector("iframe").contentDocument, root = frame.documentElement;
+const style = e => frame.defaultView.getComputedStyle(e);
+const rgb = text => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
+const behind = e => { const c = rgb(style(e).backgroundColor);
+  return c[3] === 0 ? behind(e.parentElement) : c; };
+const light = c => [0.2126, 0.7152, 0.0722].reduce((sum, part, i) => { const v = c[i] / 255;
+  return sum + part * (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); }, 0);
+const contrast = e => { const ink = e.closest("svg") ? style(e).fill : style(e).color;
+  const pair = [light(rgb(ink)), light(behind(e))].sort((a, b) => b - a);
+  return (pair[0] + 0.05) / (pair[1] + 0.05); };
+const texts = [...frame.querySelectorAll("body *")].filter(e =>
+  [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()));
+document.title = JSON.stringify({wide: root.scrollWidth - root.clientWidth,
+  paper: light(rgb(style(root).backgroundColor)), least: Math.min(...texts.map(contrast))});
+};</script>"""
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_a_phone_shows_the_page_without_scrolling_aside_and_with_enough_contrast(
+    scheme, document, tmp_path
+):
+    document["runs"]["tuned-2"] = deepcopy(document["runs"]["tuned-1"])
+    page = (
+        f'{MEASURE}<iframe width="390" height="800" srcdoc="{escape(render(document))}"></iframe>'
+    )
+    number = ["dark", "light"].index(scheme)
+    shown = in_browser(page, tmp_path, f"--blink-settings=preferredColorScheme={number}")
+    found = json.loads(re.search("<title>(.*?)</title>", shown)[1])
+    assert found["wide"] == 0
+    assert (found["paper"] < 0.5) == (scheme == "dark")
+    assert found["least"] >= 4.5
 
 
 def test_a_run_that_learned_online_shows_reward_and_kl_instead_of_a_loss(document):
