@@ -95,8 +95,18 @@ rule compare_run:
         contaminated=contaminated_rows,
         current=current("compare_run", COMPARISON.replace(".json", ".manifest.json")),
     output:
-        comparison=COMPARISON,
-        heldout=COMPARISON.replace(".json", ".heldout.json"),
+        comparison=report(
+            COMPARISON,
+            category="Evaluation",
+            caption="captions/comparison.rst",
+            labels={"model": "{tuned}", "of": "benchmarks"},
+        ),
+        heldout=report(
+            COMPARISON.replace(".json", ".heldout.json"),
+            category="Evaluation",
+            caption="captions/heldout.rst",
+            labels={"model": "{tuned}", "of": "held-out rows"},
+        ),
         manifest=COMPARISON.replace(".json", ".manifest.json"),
     log:
         f"{LOGS}/compare_run/{{tuned}}.log",

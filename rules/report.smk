@@ -7,7 +7,7 @@ rule write_report:
         comparisons=expand(COMPARISON, tuned=COMPARED),
         current=current("write_report", REPORT.replace("report.html", "manifest.json")),
     output:
-        html=REPORT,
+        html=report(REPORT, category="Report", caption="captions/report.rst"),
         json=REPORT.replace(".html", ".json"),
         manifest=REPORT.replace("report.html", "manifest.json"),
     log:

@@ -6,7 +6,12 @@ rule range_test:
         current=current("range_test", f"{SEARCH}/range_test.manifest.json"),
     output:
         curve=f"{SEARCH}/range_test.json",
-        plot=f"{SEARCH}/range_test.svg",
+        plot=report(
+            f"{SEARCH}/range_test.svg",
+            category="Search",
+            caption="captions/range_test.rst",
+            labels={"study": "{study}", "of": "learning-rate range test"},
+        ),
         manifest=f"{SEARCH}/range_test.manifest.json",
     log:
         f"{LOGS}/range_test/{{study}}.log",
@@ -54,7 +59,12 @@ rule best_trial:
         current=current("best_trial", f"{SEARCH}/best.manifest.json"),
     output:
         best=BEST,
-        plot=f"{SEARCH}/history.svg",
+        plot=report(
+            f"{SEARCH}/history.svg",
+            category="Search",
+            caption="captions/history.rst",
+            labels={"study": "{study}", "of": "trials"},
+        ),
         manifest=f"{SEARCH}/best.manifest.json",
     log:
         f"{LOGS}/best_trial/{{study}}.log",

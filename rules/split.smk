@@ -6,7 +6,12 @@ rule assign_splits:
         current=current("assign_splits", f"{DATA}/ledger.manifest.json"),
     output:
         ledger=LEDGER,
-        gates=f"{DATA}/gates.json",
+        gates=report(
+            f"{DATA}/gates.json",
+            category="Data",
+            caption="captions/gates.rst",
+            labels={"dataset": "{dataset}"},
+        ),
         manifest=f"{DATA}/ledger.manifest.json",
     log:
         f"{LOGS}/assign_splits/{{dataset}}.log",

@@ -8,7 +8,7 @@ rule train_run:
         best=run_best,
         current=current("train_run", RUN),
     output:
-        RUN,
+        report(RUN, category="Runs", caption="captions/run.rst", labels={"run": "{run}"}),
     log:
         f"{LOGS}/train_run/{{run}}.log",
     conda:

@@ -14,6 +14,7 @@ from anneal.config.hardware import read_catalogue
 from anneal.config.schema import load_config
 from anneal.config.site import Site
 from anneal.provenance.files import whole_file, write_json
+from anneal.provenance.manifests import step_key
 from anneal.workflow import ANSWERS, Steps
 
 SITE = Path("profiles/slurm/site.yaml")
@@ -33,10 +34,12 @@ def main(arguments) -> None:
     for name in arguments.check:
         planner.check(name)
     if arguments.json:
+        texts = {name: steps.text("train_run", {"run": name}) for name in config.runs}
         plans = [
             planner.plan(name)
-            | {"command": command_of(config, name, steps.text("train_run", {"run": name}), results)}
-            for name in config.runs
+            | {"command": command_of(config, name, text, results)}
+            | {"key": step_key(cli.step(text))}
+            for name, text in texts.items()
         ]
         write_json(arguments.json, plans)
         with whole_file(arguments.page) as partial:

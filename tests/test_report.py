@@ -1,15 +1,22 @@
 """The report: complete, safe with any text, the same for the same document."""
 
+import json
 import re
+import shlex
 import shutil
 import subprocess
 from copy import deepcopy
+from html import escape, unescape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 from anneal.config.schema import Config
+from anneal.errors import UserError
+from anneal.reporting.origins import find, origin
 from anneal.reporting.page import render
+from anneal.reporting.planned import plan_of
 
 HOSTILE = "</svg></pre><script>alert('x')</script> \"quoted\" & <img src=https://example.org/x.png>"
 SECTIONS = ["summary", "data", "tokens", "learning", "benchmarks", "cost", "provenance"]
@@ -69,7 +76,8 @@ def compared(task: str, values: tuple, verdict: str, **more) -> dict:
     return {
         **{"task": task, "forgetting": False, "verdict": verdict, "forgotten": False},
         **{"base": score(values[0], 0.1), "tuned": score(values[1], 0.1), "stderr": 0.11},
-        **{"delta": values[1] - values[0], "paired": True, "warnings": [], **more},
+        **{"delta": values[1] - values[0], "paired": True, "warnings": []},
+        **{"test": "McNemar", "p_value": 0.01, "same_as_base": False, **more},
     }
 
 
@@ -117,7 +125,8 @@ def run() -> dict:
     split["learned_share"] = {"min": 0.1, "median": 0.25, "rows_at_zero": 0}
     split["set_aside"] = {"too_long": 1}
     missing = {**compared("gone", (0, 0), "not comparable"), "base": None}
-    del missing["delta"], missing["stderr"], missing["paired"], missing["warnings"]
+    for name in ("delta", "stderr", "p_value", "paired", "test", "warnings"):
+        del missing[name]
     shown = {"prompt": HOSTILE, "expected": HOSTILE, "answer": HOSTILE, "stopped": False}
     asked = {"task": "skill", "question": 3, "prompt": HOSTILE, "target": HOSTILE}
     return {
@@ -139,18 +148,44 @@ def run() -> dict:
         "comparison": [
             compared("skill", (0.2, 0.8), "better", warnings=[HOSTILE]),
             compared("knowledge", (0.9, 0.4), "worse", forgetting=True, forgotten=True),
-            {**missing, "differing": ["missing in base"]},
+            {**missing, "differing": ["missing in base"], "do": "score both again"},
         ],
         "answers": [
             {**asked, "score": 1.0, "answer": HOSTILE, "base_score": 0.0, "base_answer": HOSTILE}
         ],
+        "heldout": heldout(),
+        "plan": plan(),
         "manifest": manifest(**FACTS),
+    }
+
+
+def heldout() -> dict:
+    figures = {"perplexity": 2.7, "token_accuracy": 0.5, "tokens": 40}
+    shown = {"prompt": HOSTILE, "expected": HOSTILE, "answer": "yes", "stopped": True}
+    return {
+        "base": {"loss": 3.0, "stopped": 0.0, **figures},
+        "tuned": {"loss": 1.0, "stopped": 1.0, **figures},
+        **{"delta": -2.0, "stderr": 0.1, "p_value": 0.0, "verdict": "better"},
+        "samples": [{**shown, "base_answer": HOSTILE, "base_stopped": False}],
+        **{"same_as_base": False, "warnings": []},
+    }
+
+
+def plan() -> dict:
+    """As the target `plan` writes it, as far as it is shown."""
+    return {
+        "hardware": "h100",
+        "device": {"price_per_hour": 3.0},
+        "data": {"tokens": 100, "measured": True},
+        "memory": {"total": 2**30},
+        "batch": {"processes": 2},
+        "work": {"steps": 2, "hours": 0.01, "cost": 0.06},
     }
 
 
 def made() -> dict:
     """A model that is made of the run."""
-    shared = {key: run()[key] for key in ("dataset", "model", "answers")}
+    shared = {key: run()[key] for key in ("dataset", "model", "answers", "heldout")}
     rows = [compared("skill", (0.2, 0.7), "better")]
     return {**shared, "comparison": rows, "runs": ["tuned-1"], "manifest": manifest()}
 
@@ -258,7 +293,7 @@ def test_learned_and_masked_text_is_told_apart(document):
 
 
 def test_a_leading_newline_of_a_text_is_kept(document):
-    document["runs"]["tuned-1"]["samples"][0]["prompt"] = "\nfirst line is empty"
+    document["runs"]["tuned-1"]["heldout"]["samples"][0]["prompt"] = "\nfirst line is empty"
     assert "<pre>\n\nfirst line is empty</pre>" in render(document)
 
 
@@ -272,6 +307,7 @@ def test_pairs_are_shown_with_both_answers_and_their_rewards(document):
         {"step": 2, "eval_loss": 0.5, "eval_reward_margin": 0.5, "eval_reward_accuracy": 0.75},
     ]
     run["comparison"] = run["answers"] = []
+    run["heldout"] = None
     html = render(document)
     page = Page(html)
     assert '<span class="rejected">no</span>' in html
@@ -302,18 +338,58 @@ def test_a_streamed_dataset_says_so_and_shows_no_gate(document):
     assert [name for name in Page(page).ids if name in SECTIONS] == SECTIONS
 
 
-def test_a_browser_shows_the_figures(document, tmp_path):
+def in_browser(html: str, folder: Path, *more: str) -> str:
+    """What a browser makes of a page."""
     chromium = shutil.which("chromium")
     if not chromium:
         pytest.skip("chromium is not installed")
-    file = tmp_path / "report.html"
-    file.write_text(render(document), encoding="utf-8")
-    switches = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+    file = folder / "page.html"
+    file.write_text(html, encoding="utf-8")
+    switches = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", *more]
     switches += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    profile = f"--user-data-dir={folder / 'profile'}"
     command = [chromium, *switches, profile, "--dump-dom", file.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert set(FIGURES) <= set(Page(done.stdout).pictures)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def test_a_browser_shows_the_figures(document, tmp_path):
+    assert set(FIGURES) <= set(Page(in_browser(render(document), tmp_path)).pictures)
+
+
+# What stands beyond the right edge, the paper's colour, and the least contrast of any text with
+# what is behind it, as WCAG 2.2 defines it.
+MEASURE = """<script>onload = () => {
+const frame = document.querySelector("iframe").contentDocument, root = frame.documentElement;
+const style = e => frame.defaultView.getComputedStyle(e);
+const rgb = text => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
+const behind = e => { const c = rgb(style(e).backgroundColor);
+  return c[3] === 0 ? behind(e.parentElement) : c; };
+const light = c => [0.2126, 0.7152, 0.0722].reduce((sum, part, i) => { const v = c[i] / 255;
+  return sum + part * (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); }, 0);
+const contrast = e => { const ink = e.closest("svg") ? style(e).fill : style(e).color;
+  const pair = [light(rgb(ink)), light(behind(e))].sort((a, b) => b - a);
+  return (pair[0] + 0.05) / (pair[1] + 0.05); };
+const texts = [...frame.querySelectorAll("body *")].filter(e =>
+  [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()));
+document.title = JSON.stringify({wide: root.scrollWidth - root.clientWidth,
+  paper: light(rgb(style(root).backgroundColor)), least: Math.min(...texts.map(contrast))});
+};</script>"""
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_a_phone_shows_the_page_without_scrolling_aside_and_with_enough_contrast(
+    scheme, document, tmp_path
+):
+    document["runs"]["tuned-2"] = deepcopy(document["runs"]["tuned-1"])
+    page = (
+        f'{MEASURE}<iframe width="390" height="800" srcdoc="{escape(render(document))}"></iframe>'
+    )
+    number = ["dark", "light"].index(scheme)
+    shown = in_browser(page, tmp_path, f"--blink-settings=preferredColorScheme={number}")
+    found = json.loads(re.search("<title>(.*?)</title>", shown)[1])
+    assert found["wide"] == 0
+    assert (found["paper"] < 0.5) == (scheme == "dark")
+    assert found["least"] >= 4.5
 
 
 def test_a_run_that_learned_online_shows_reward_and_kl_instead_of_a_loss(document):
@@ -329,3 +405,100 @@ def test_a_run_that_learned_online_shows_reward_and_kl_instead_of_a_loss(documen
     assert 'id="fig-kl-tuned-1"' in page
     assert 'id="fig-loss-tuned-1"' not in page
     assert "went from\n0.250 to 0.750" in page
+    assert "the rewards of the\nanswers that it draws" in page
+    assert "teach nothing" not in page
+    rows = next(r for name, r in Page(page).rows.items() if name.startswith("Tokens per split"))
+    assert not [cell for cell in rows[0] if "Learned" in cell]
+
+
+def table(document: dict, beginning: str) -> list[list[str]]:
+    rows = Page(render(document)).rows
+    return next((r for name, r in rows.items() if name.startswith(beginning)), [])
+
+
+def test_runs_stand_side_by_side_with_the_settings_that_differ_and_no_other(document):
+    assert not table(document, "Only settings that differ")
+    first = document["runs"]["tuned-1"]
+    first["training"] = {"learning_rate": 1e-4, "seed": 17}
+    second = document["runs"]["tuned-2"] = deepcopy(first)
+    second["training"]["learning_rate"] = 2e-4
+    second["comparison"] = second["comparison"][:1]
+    second["manifest"]["facts"]["tokens_per_second"] = None
+    rows = {row[0]: row[1:] for row in table(document, "Only settings that differ")}
+    assert rows[""] == ["tuned-1", "tuned-2"]
+    assert rows["training.learning_rate"] == ["0.0001", "0.0002"]
+    assert not rows.keys() & {"training.seed", "dataset", "method"}
+    assert rows["skill"] == ["0.800 ± 0.100"] * 2
+    assert rows["knowledge"] == ["0.400 ± 0.100", "–"]
+    assert rows["Loss on held-out rows"] == ["1.0000", "1.0000"]
+    assert rows["Tokens a second"] == ["1\u202f234.5", "–"]
+    assert len(set(Page(render(document)).ids)) == len(Page(render(document)).ids)
+
+
+def test_what_was_measured_stands_beside_what_was_planned(document):
+    rows = {row[0]: row[1:] for row in table(document, "Planned and measured")}
+    assert rows["Optimiser steps"] == ["2", "2", "1.00 ×"]
+    assert rows["Peak memory"] == ["1.0\u202fGiB", "2.0\u202fGiB", "2.00 ×"]
+    assert rows["Training time"] == ["36.0\u202fs", "1\u202fmin 15\u202fs", "2.08 ×"]
+    assert rows["Cost"][:2] == ["0.06", "0.12"]
+
+
+def test_the_time_of_a_run_that_went_on_is_not_held_against_its_plan(document):
+    document["runs"]["tuned-1"]["manifest"]["facts"]["resumed_step"] = 1
+    rows = {row[0]: row[1:] for row in table(document, "Planned and measured")}
+    assert rows["Training time"][::2] == ["–", "–"]
+
+
+def test_a_run_without_a_plan_says_how_to_get_one(document):
+    document["runs"]["tuned-1"]["plan"] = None
+    assert not table(document, "Planned and measured")
+    assert "has no plan of these settings" in render(document)
+
+
+def test_a_plan_of_other_settings_is_not_shown(tmp_path):
+    assert plan_of("a", "key", tmp_path) is None
+    (tmp_path / "plan").mkdir()
+    plans = [{"run": "a", "key": "key", "device": {}, **plan()}, {"run": "b", "key": "other"}]
+    (tmp_path / "plan" / "plan.json").write_text(json.dumps(plans))
+    assert plan_of("a", "key", tmp_path)["work"]["steps"] == 2
+    assert plan_of("a", "another", tmp_path) is None
+    assert plan_of("b", "key", tmp_path) is None
+
+
+def test_every_command_beside_a_number_names_what_trace_finds(document):
+    shown = re.findall(r"<pre>\n(python scripts.*?)</pre>", render(document), re.S)
+    text = unescape("\n".join(shown))
+    commands = [shlex.split(line) for line in re.findall("python scripts/trace.py .*", text)]
+    assert len(commands) > 8
+    for _, _, path, *project in commands:
+        assert project == ["--project", "results/pilot"]
+        assert find(document, path) == [path]
+        assert origin(document, path).endswith((".json", ".parquet"))
+    kept = shlex.quote(document["datasets"]["notes"]["clusters"][0]["kept"])
+    assert f"python scripts/why.py {kept} --ledger results/pilot/data/notes/ledger" in text
+
+
+def test_what_was_planned_was_made_by_no_step(document):
+    with pytest.raises(UserError, match="configured or planned"):
+        origin(document, "runs.tuned-1.plan.work.steps")
+
+
+def test_base_and_tuned_answer_the_same_prompts_side_by_side(document):
+    document["runs"]["tuned-1"]["heldout"]["warnings"] = ["was the end token learned?"]
+    html = render(document)
+    rows = table(document, "On held-out rows")
+    assert [row[1] for row in rows[1:]] == ["3.0000", "1.0000"]
+    assert [row[-1] for row in rows[1:]] == ["0.0\u202f%", "100.0\u202f%"]
+    assert html.index(">base</span><span") < html.index(">tuned</span>stopped by itself")
+    assert '<p class="alarm-note">was the end token learned?</p>' in html
+
+
+def test_losses_that_cannot_be_compared_say_why(document):
+    unlike = {"verdict": "not comparable", "differing": ["tokens"], "do": "score both again"}
+    found = document["runs"]["tuned-1"]["heldout"]
+    for name in ("delta", "stderr", "p_value"):
+        del found[name]
+    document["runs"]["tuned-1"]["heldout"] = {**found, **unlike, "samples": []}
+    html = render(document)
+    assert "differ in\ntokens. score both again" in html
+    assert "cannot be compared: missing in base.\nscore both again" in html

@@ -8,6 +8,7 @@ import orjson
 from anneal.arrow_dataset import read_arrow_dataset
 from anneal.provenance.files import read_json
 from anneal.records import IGNORED
+from anneal.reporting.planned import plan_of
 from anneal.search.settings import with_values
 from anneal.tokenizer import Tokenizer
 
@@ -112,6 +113,7 @@ def _run(name: str, run: dict, results: Path, config: dict) -> dict:
         "curves": _lines(folder / "metrics.jsonl"),
         "samples": read_json(folder / "samples.json"),
         **(_compared(name, run, results) if judged else UNJUDGED),
+        "plan": plan_of(name, manifest["key"], results),
         "manifest": manifest,
     }
 

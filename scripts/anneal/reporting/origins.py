@@ -8,12 +8,13 @@ from anneal.provenance.files import read_json
 
 # By the beginning of a path in report.json: the file of the project's folder it was taken from.
 ORIGINS = (
+    (r"(?:runs|models)\.(?P<name>[^.]+)\.heldout", "evaluation/comparisons/{name}.heldout.json"),
     (
         r"(?:runs|models)\.(?P<name>[^.]+)\.(?:comparison|answers)",
         "evaluation/comparisons/{name}.json",
     ),
     (r"runs\.(?P<name>[^.]+)\.(?:tokens|masks)", "tokens/{dataset}/{model}/splits/manifest.json"),
-    (r"runs\.(?P<name>[^.]+)", "runs/{name}/manifest.json"),
+    (r"runs\.(?P<name>[^.]+)(?!\.plan|[^.])", "runs/{name}/manifest.json"),
     (r"models\.(?P<name>[^.]+)", "models/{name}/manifest.json"),
     (r"datasets\.(?P<name>[^.]+)\.clusters", "data/{name}/drops.parquet"),
     (r"datasets\.(?P<name>[^.]+)", "data/{name}/gates.json"),
@@ -71,7 +72,7 @@ def origin(report: dict, path: str) -> str:
     """The file below results/PROJECT from which a path of the report was taken.
 
     Raises:
-        UserError: it was taken from the configuration, which no step made.
+        UserError: it was configured or planned, which no step made.
     """
     for pattern, file in ORIGINS:
         if found := re.match(pattern, path):
@@ -80,7 +81,7 @@ def origin(report: dict, path: str) -> str:
             streamed = report["config"]["datasets"].get(name, {}).get("stream")
             file = STREAMED if streamed and path.startswith("datasets.") else file
             return file.format(name=name, dataset=run.get("dataset"), model=run.get("model"))
-    raise UserError(path, "stands in the configuration; no step made it", "name a result")
+    raise UserError(path, "was configured or planned; no step made it", "name a result")
 
 
 def load_report(project: Path) -> dict:

@@ -7,7 +7,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from anneal.config.run import ONLINE, PAIRED
-from anneal.reporting import charts
+from anneal.reporting import charts, commands
+from anneal.reporting.beside import flat, side_by_side
+from anneal.reporting.planned import against_plan
 from anneal.reporting.wording import FILTERS, number, plain, text_parts
 from anneal.splitting.assign import SPLITS
 
@@ -24,17 +26,19 @@ def render(document: dict) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(FILTERS)
-    config = document["config"]
+    config, project = document["config"], document["project"]
     return environment.get_template("report.html.j2").render(
-        project=document["project"],
+        project=project,
         config=config,
-        datasets=[_dataset(name, data) for name, data in document["datasets"].items()],
-        runs=[_run(name, run, config) for name, run in document["runs"].items()],
-        models=[_model(name, model) for name, model in document["models"].items()],
+        datasets=[_dataset(name, data, project) for name, data in document["datasets"].items()],
+        runs=[_run(name, run, config, project) for name, run in document["runs"].items()],
+        models=[_model(name, model, project) for name, model in document["models"].items()],
+        beside=side_by_side(document["runs"]),
+        cost_commands=commands.of_cost(project, document["runs"]),
     )
 
 
-def _dataset(name: str, data: dict) -> dict:
+def _dataset(name: str, data: dict, project: str) -> dict:
     total = {key: sum(s[key] for s in data["funnel"].values()) for key in ("read", *FATES)}
     return {
         "name": name,
@@ -50,6 +54,7 @@ def _dataset(name: str, data: dict) -> dict:
         "clusters": {found["kept"]: found["removed"] for found in data["clusters"]},
         "review": data["review"],
         "figure": _funnel_figure(name, total, data),
+        "commands": commands.of_dataset(project, name, data),
         "manifest": data["manifest"],
     }
 
@@ -85,11 +90,17 @@ def _funnel_bars(total: dict, rules: dict, splits: dict) -> Iterator[dict]:
         start += splits[split]
 
 
-def _run(name: str, run: dict, config: dict) -> dict:
+def _run(name: str, run: dict, config: dict, project: str) -> dict:
     tokenize = config["datasets"][run["dataset"]]["tokenize"]
     return {
         **{key: run[key] for key in ("method", "samples")},
-        **_compared(name, run),
+        **_compared(name, run, commands.of_scores(project, "runs", name, run)),
+        "commands": {
+            "tokens": commands.of_tokens(project, name),
+            "learning": commands.of_learning(project, name),
+        },
+        "planned": against_plan(run),
+        "plan": run["plan"],
         "pairs": run["method"] in PAIRED,
         "packing": tokenize["packing"] and run["method"] not in PAIRED,
         "max_length": tokenize["max_length"],
@@ -106,16 +117,18 @@ def _run(name: str, run: dict, config: dict) -> dict:
     }
 
 
-def _model(name: str, model: dict) -> dict:
-    return {**_compared(name, model), "runs": model["runs"], "manifest": model["manifest"]}
+def _model(name: str, model: dict, project: str) -> dict:
+    traces = commands.of_scores(project, "models", name, model)
+    return {**_compared(name, model, traces), "runs": model["runs"], "manifest": model["manifest"]}
 
 
-def _compared(name: str, tuned: dict) -> dict:
+def _compared(name: str, tuned: dict, traces: list[str]) -> dict:
     """The scores of a run, or of a model made of runs, beside those of its base."""
     rows = tuned["comparison"]
     return {
-        **{key: tuned[key] for key in ("dataset", "model", "answers")},
+        **{key: tuned[key] for key in ("dataset", "model", "answers", "heldout")},
         "name": name,
+        "traces": traces,
         "rows": rows,
         "counts": _verdicts(rows),
         "groups": _groups(rows),
@@ -239,12 +252,4 @@ def _settings(name: str, run: dict, config: dict) -> dict[str, list[tuple]]:
         "Dataset": config["datasets"][run["dataset"]],
         "Benchmarks": config["evaluate"],
     }
-    return {title: list(_flat(part)) for title, part in parts.items()}
-
-
-def _flat(value, path: str = "") -> Iterator[tuple[str, object]]:
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _flat(inner, f"{path}.{key}" if path else str(key))
-    else:
-        yield path, value
+    return {title: list(flat(part)) for title, part in parts.items()}
