@@ -435,6 +435,15 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ_and_no_other(docu
     assert len(set(Page(render(document)).ids)) == len(Page(render(document)).ids)
 
 
+def test_what_several_runs_see_is_shown_once(document):
+    document["runs"]["tuned-2"] = deepcopy(document["runs"]["tuned-1"])
+    html = render(document)
+    assert "<h3>tuned-1, tuned-2</h3>" in html
+    assert html.count("The first training sequences") == 1
+    document["runs"]["tuned-2"]["masks"][0][0]["text"] = "another template"
+    assert render(document).count("The first training sequences") == 2
+
+
 def test_what_was_measured_stands_beside_what_was_planned(document):
     rows = {row[0]: row[1:] for row in table(document, "Planned and measured")}
     assert rows["Optimiser steps"] == ["2", "2", "1.00 ×"]

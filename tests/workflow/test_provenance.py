@@ -35,6 +35,12 @@ def test_a_score_is_traced_to_raw_lines_over_every_step_and_each_byte_is_checked
     assert "training.seed 17" in text
 
 
+def test_the_loss_on_held_out_rows_is_traced_as_a_score_is(finished):
+    text = told(finished, "trace", "runs.lora.heldout", "--project", "results/tiny")
+    assert re.match(r"runs\.lora\.heldout: base [\d.]+, tuned [\d.]+ \(\w+\)", text)
+    assert "measure_heldout evaluation/facts/base" in text
+
+
 def test_the_trace_of_a_run_reaches_every_raw_piece(finished):
     traced = json.loads(told(finished, "trace", "results/tiny/runs/lora", "--json"))
     pieces = [p for a in traced[0]["artifacts"].values() for p in a["pieces"]]
