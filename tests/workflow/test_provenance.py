@@ -1,6 +1,7 @@
 """Ancestry, differences, stages and housekeeping of whole projects, by their command lines."""
 
 import json
+import re
 import subprocess
 import sys
 
