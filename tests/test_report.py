@@ -502,6 +502,20 @@ def test_base_and_tuned_answer_the_same_prompts_side_by_side(document):
     assert '<p class="alarm-note">was the end token learned?</p>' in html
 
 
+def test_a_task_whose_questions_stood_in_the_data_says_how_many_rows_were_dropped(document):
+    tasks = document["runs"]["tuned-1"]["comparison"]
+    tasks[0]["rows_removed"] = 0
+    tasks[1]["rows_removed"] = 3
+    assert render(document).count("training rows gave its questions away") == 1
+
+
+def test_an_own_prompt_has_no_expected_answer_to_show(document):
+    shown = document["runs"]["tuned-1"]["heldout"]["samples"][0]
+    before = render(document).count("<dt>Expected</dt>")
+    shown["expected"] = ""
+    assert render(document).count("<dt>Expected</dt>") == before - 1
+
+
 def test_losses_that_cannot_be_compared_say_why(document):
     unlike = {"verdict": "not comparable", "differing": ["tokens"], "do": "score both again"}
     found = document["runs"]["tuned-1"]["heldout"]
