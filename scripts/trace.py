@@ -59,10 +59,16 @@ def as_text(traced: list[dict]) -> list[str]:
 def in_words(item: dict) -> str:
     value = item.get("value")
     if isinstance(value, dict) and "tuned" in value:
-        scores = [f"{side} {value[side]['value']:.4g}" for side in ("base", "tuned") if value[side]]
+        figures = {side: figure(value[side]) for side in ("base", "tuned")}
+        scores = [f"{side} {found:.4g}" for side, found in figures.items() if found is not None]
         return f"{item['of']}: {', '.join(scores)} ({value['verdict']})"
     short = value is not None and not isinstance(value, dict | list)
     return f"{item['of']}: {value}" if short else item["of"]
+
+
+def figure(side: dict | None) -> float | None:
+    """The score of a benchmark, or the loss on held-out rows; None where there is none."""
+    return side and side.get("value", side.get("loss"))
 
 
 def as_json(traced: list[dict]) -> list[str]:

@@ -435,6 +435,15 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ_and_no_other(docu
     assert len(set(Page(render(document)).ids)) == len(Page(render(document)).ids)
 
 
+def test_what_several_runs_see_is_shown_once(document):
+    document["runs"]["tuned-2"] = deepcopy(document["runs"]["tuned-1"])
+    html = render(document)
+    assert "<h3>tuned-1, tuned-2</h3>" in html
+    assert html.count("The first training sequences") == 1
+    document["runs"]["tuned-2"]["masks"][0][0]["text"] = "another template"
+    assert render(document).count("The first training sequences") == 2
+
+
 def test_what_was_measured_stands_beside_what_was_planned(document):
     rows = {row[0]: row[1:] for row in table(document, "Planned and measured")}
     assert rows["Optimiser steps"] == ["2", "2", "1.00 ×"]
@@ -491,6 +500,20 @@ def test_base_and_tuned_answer_the_same_prompts_side_by_side(document):
     assert [row[-1] for row in rows[1:]] == ["0.0\u202f%", "100.0\u202f%"]
     assert html.index(">base</span><span") < html.index(">tuned</span>stopped by itself")
     assert '<p class="alarm-note">was the end token learned?</p>' in html
+
+
+def test_a_task_whose_questions_stood_in_the_data_says_how_many_rows_were_dropped(document):
+    tasks = document["runs"]["tuned-1"]["comparison"]
+    tasks[0]["rows_removed"] = 0
+    tasks[1]["rows_removed"] = 3
+    assert render(document).count("training rows gave its questions away") == 1
+
+
+def test_an_own_prompt_has_no_expected_answer_to_show(document):
+    shown = document["runs"]["tuned-1"]["heldout"]["samples"][0]
+    before = render(document).count("<dt>Expected</dt>")
+    shown["expected"] = ""
+    assert render(document).count("<dt>Expected</dt>") == before - 1
 
 
 def test_losses_that_cannot_be_compared_say_why(document):

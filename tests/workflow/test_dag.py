@@ -349,6 +349,17 @@ def test_the_report_shows_its_figures_in_a_browser(finished, tmp_path):
         assert "<svg" in after[:2000], figure
 
 
+def test_snakemakes_own_report_has_captions_and_categories_and_asks_no_network(project):
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9")
+    done = project.run("--report", "workflow.html", **nowhere)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (project.folder / "workflow.html").read_text()
+    for shown in ("Data", "Runs", "Evaluation", "Report"):
+        assert f'"{shown}"' in page, shown
+    for caption in ("The whole project on one page", "Splits of dataset", "on held-out rows"):
+        assert caption in page, caption
+
+
 def test_steps_run_without_snakemake(finished, tmp_path):
     command = [sys.executable, "scripts/read_shard.py", "--help"]
     done = subprocess.run(command, cwd=finished.folder, capture_output=True, text=True)

@@ -32,6 +32,15 @@ def test_a_plan_reads_what_is_there_and_reruns_nothing(project):
     assert project.planned("plan") == {"plan": 1}  # it is made anew whenever it is asked for
 
 
+def test_a_report_that_is_made_after_the_plan_sets_it_beside_what_was_measured(project):
+    for target in (["plan"], ["--forcerun", "write_report", "--", "report"]):
+        done = project.run(*target)
+        assert done.returncode == 0, done.stdout + done.stderr
+    folder = project.folder / "results/tiny/report"
+    assert json.loads((folder / "report.json").read_text())["runs"]["lora"]["plan"]["work"]
+    assert "Planned and measured: lora" in (folder / "report.html").read_text()
+
+
 def test_the_planned_command_is_what_the_workflow_starts(project):
     assert project.run("plan").returncode == 0
     (plan,) = json.loads((project.folder / "results/tiny/plan/plan.json").read_text())

@@ -1,6 +1,7 @@
 """Ancestry, differences, stages and housekeeping of whole projects, by their command lines."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -33,6 +34,12 @@ def test_a_score_is_traced_to_raw_lines_over_every_step_and_each_byte_is_checked
     assert [step for step in steps if step not in text] == []
     assert "raw raw/first.jsonl bytes 0-" in text
     assert "training.seed 17" in text
+
+
+def test_the_loss_on_held_out_rows_is_traced_as_a_score_is(finished):
+    text = told(finished, "trace", "runs.lora.heldout", "--project", "results/tiny")
+    assert re.match(r"runs\.lora\.heldout: base [\d.]+, tuned [\d.]+ \(\w+\)", text)
+    assert "measure_heldout evaluation/facts/base" in text
 
 
 def test_the_trace_of_a_run_reaches_every_raw_piece(finished):

@@ -14,6 +14,7 @@ from anneal.reporting.wording import FILTERS, number, plain, text_parts
 from anneal.splitting.assign import SPLITS
 
 FATES = ("kept", "rejected", "dropped")
+SEEN = ("dataset", "model", "splits", "masks", "pairs", "online")
 
 
 def render(document: dict) -> str:
@@ -27,11 +28,13 @@ def render(document: dict) -> str:
     )
     environment.filters.update(FILTERS)
     config, project = document["config"], document["project"]
+    runs = [_run(name, run, config, project) for name, run in document["runs"].items()]
     return environment.get_template("report.html.j2").render(
         project=project,
         config=config,
         datasets=[_dataset(name, data, project) for name, data in document["datasets"].items()],
-        runs=[_run(name, run, config, project) for name, run in document["runs"].items()],
+        runs=runs,
+        seen=_seen(runs),
         models=[_model(name, model, project) for name, model in document["models"].items()],
         beside=side_by_side(document["runs"]),
         cost_commands=commands.of_cost(project, document["runs"]),
@@ -115,6 +118,18 @@ def _run(name: str, run: dict, config: dict, project: str) -> dict:
         "manifest": run["manifest"],
         "settings": _settings(name, run, config),
     }
+
+
+def _seen(runs: list[dict]) -> list[dict]:
+    """Runs that see the same tokens are shown once, under the `names` of all."""
+    shown: list[dict] = []
+    for run in runs:
+        same = next((old for old in shown if all(old[k] == run[k] for k in SEEN)), None)
+        if same:
+            same["names"].append(run["name"])
+        else:
+            shown.append({**run, "names": [run["name"]]})
+    return shown
 
 
 def _model(name: str, model: dict, project: str) -> dict:

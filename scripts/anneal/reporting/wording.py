@@ -71,5 +71,8 @@ def _kind(piece: str) -> str:
 
 FILTERS = {
     f.__name__: f
-    for f in (counted, duration, memory, number, percent, plain, score, setting, signed)
+    for f in (
+        *(counted, duration, memory, number, percent, plain, score, setting, signed),
+        text_parts,
+    )
 }
