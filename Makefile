@@ -30,7 +30,8 @@ $(BENCH_READY): benchmarks/peers.lock
 
 setup: $(READY) ## the virtual environment, with pinned packages
 
-demo: $(READY) ## raw files to a benchmarked model and its report
+demo: $(READY) ## raw files to a benchmarked model and its report, planned before it starts
+	$(SNAKEMAKE) plan
 	$(SNAKEMAKE)
 
 lint: $(READY) ## ruff, snakefmt, snakemake --lint
