@@ -1,6 +1,8 @@
 """Generated rows in a DAG: they are read like any other source, and asked for once."""
 
 import json
+import subprocess
+import sys
 from collections import Counter
 
 import pyarrow.parquet as pq
@@ -52,6 +54,10 @@ def test_the_ancestry_of_a_generated_row_leads_to_its_seeds(generated):
     made = json.loads((data / "generated/invented.manifest.json").read_text())
     assert set(made["sources"]) == {"seeds"}
     assert made["outputs"]["invented.jsonl"] == read["inputs"]["generated"]
+    trace = [sys.executable, "scripts/trace.py", str(data / "records/invented-00000.manifest.json")]
+    told = subprocess.run(trace, cwd=generated.folder, capture_output=True, text=True)
+    assert "generate data/facts/generated/invented" in told.stdout, told.stderr
+    assert f"from seeds {made['sources']['seeds'][:12]}" in told.stdout
 
 
 def test_nothing_is_asked_again_whatever_is_changed_or_lost(generated, server):

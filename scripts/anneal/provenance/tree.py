@@ -84,7 +84,7 @@ def _facts(like: list[Artifact]) -> list[str]:
     others = [
         f"from {name} {digest[:DIGITS]}"
         for name, digest in like[0].manifest["sources"].items()
-        if not like[0].pieces
+        if not like[0].pieces and "file" not in like[0].manifest["sources"]
     ]
     settled = ", ".join(f"{k} {v}" for k, v in told.items())
     breaks = [f"!! {problem}" for a in like for problem in a.breaks]
