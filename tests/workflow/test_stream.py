@@ -34,7 +34,9 @@ def streamed(tmp_path_factory, tiny_model) -> Project:
     project = Project(folder)
     project.edit("config/config.yaml", "    shard_mb: 0.004\n", STREAMED)
     project.edit("config/config.yaml", "models:\n", f"{STORED}models:\n")
-    return project.finish()
+    project.finish()
+    assert project.run("data").returncode == 0  # held-out rows of the dataset that no run uses
+    return project
 
 
 def test_a_stream_runs_from_raw_files_to_the_report(streamed):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anneal.errors import UserError
-from anneal.provenance.digests import digest_bytes, digest_folder, digest_value
+from anneal.provenance.digests import digest_bytes, digest_value
 from anneal.provenance.files import read_json
-from anneal.provenance.manifests import maker
+from anneal.provenance.manifests import maker, output_digest
 
 PLAIN = ("jsonl", "json", "csv", "sqlite")
 
@@ -128,10 +128,10 @@ def _pieces(path: Path, manifest: dict) -> list[dict]:
 def _changed_outputs(path: Path, manifest: dict) -> list[str]:
     wrong = []
     for name, digest in manifest["outputs"].items():
-        folder = path.parent if path.parent.name == name and path.name == "manifest.json" else None
-        file = path.with_name(name)
-        now = digest_folder(folder) if folder else digest_bytes(file) if file.is_file() else "gone"
-        wrong += [] if now == digest else [f"{folder or file} is {now} now, and was {digest}"]
+        whole = path.parent.name == name and path.name == "manifest.json"
+        made = path.parent if whole else path.with_name(name)
+        now = output_digest(made) if made.exists() else "gone"
+        wrong += [] if now == digest else [f"{made} is {now} now, and was {digest}"]
     return wrong
 
 

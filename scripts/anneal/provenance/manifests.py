@@ -53,7 +53,7 @@ def write_manifest(path: str | Path, step, inputs: dict, outputs: list, **facts)
             "inputs": {name: input_digest(file) for name, file in sorted(inputs.items())},
             "origin": origin(step_key(step), map(_origin_of, inputs.values())),
             "paths": {name: Path(file).as_posix() for name, file in sorted(inputs.items())},
-            "outputs": {Path(p).name: _output_digest(Path(p)) for p in outputs},
+            "outputs": {Path(p).name: output_digest(Path(p)) for p in outputs},
             "facts": facts,
             "versions": _versions(),
             "host": socket.gethostname(),
@@ -110,7 +110,8 @@ def is_current(path: str | Path, key: str) -> bool:
         return False
 
 
-def _output_digest(path: Path) -> str:
+def output_digest(path: Path) -> str:
+    """Digest of one output of an artifact, a file or a folder."""
     return digest_folder(path) if path.is_dir() else digest_bytes(path)
 
 
