@@ -71,7 +71,7 @@ def snakemake(folder, *mode: str) -> subprocess.CompletedProcess:
 
 
 def test_a_process_that_snakemake_starts_for_a_job_asks_nothing(notes, tmp_path, monkeypatch):
-    for part in ("Snakefile", "rules", "scripts"):
+    for part in ("Snakefile", "rules", "scripts", "profiles"):
         copy = shutil.copytree if (REPOSITORY / part).is_dir() else shutil.copy
         copy(REPOSITORY / part, tmp_path / part)
     planned(load_config("config/config.yaml"), main=True)

@@ -97,7 +97,7 @@ def test_what_was_pulled_without_its_data_holds_while_the_raw_files_are_the_same
     project.edit("raw/first.jsonl", "river number 0", "RIVER number 0")
     lines, left = restore(project)
     assert lines[0] == (
-        "results/tiny/evaluation/facts/base/manifest.json: "
+        "results/tiny/evaluation/facts/base/heldout.manifest.json: "
         "what it was made from is not here, and would be another now"
     )
     assert left["read_shard"] == 4
