@@ -42,6 +42,8 @@ def load_harness(folder: Path, settings: dict) -> Harness:
         settings: with `batch_size` and `precision`.
     """
     model = load_model(folder, settings["precision"]).eval().to(DEVICE)
+    # lm-eval ties again, and would not find rows that an adapter trains under their old name
+    model.tie_weights = lambda *_, **__: None
     tokenizer = load_tokenizer(folder)
     return Harness(pretrained=model, tokenizer=tokenizer, batch_size=settings["batch_size"])
 
