@@ -36,13 +36,12 @@ def score(arguments) -> tuple[dict, list[bytes]]:
     import torch
 
     from anneal.evaluation.benchmark import benchmark
+    from anneal.training.models import model_folder
 
     torch.set_num_threads(arguments.threads)
-    folder = arguments.model.parent
-    folder = folder / "model" if (folder / "model").is_dir() else folder
     heldout = defaultdict(lambda: arguments.heldout, others(arguments))
     settings = arguments.step.settings
-    results, samples, outcomes = benchmark(settings, folder, heldout)
+    results, samples, outcomes = benchmark(settings, model_folder(arguments.model.parent), heldout)
     target = arguments.results.with_name("lm_eval")
     write_lm_eval(target, outcomes, settings, arguments.model.parent.name)
     return results, [orjson.dumps(sample) + b"\n" for sample in samples]

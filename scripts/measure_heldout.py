@@ -15,12 +15,12 @@ from anneal import cli
 from anneal.evaluation.heldout import measure
 from anneal.provenance.files import write_json
 from anneal.provenance.manifests import write_manifest
+from anneal.training.models import model_folder
 
 
 def main(arguments) -> None:
     torch.set_num_threads(arguments.threads)
-    folder = arguments.model.parent
-    folder = folder / "model" if (folder / "model").is_dir() else folder
+    folder = model_folder(arguments.model.parent)
     found = measure(arguments.step.settings, folder, arguments.heldout)
     write_json(arguments.output, found)
     inputs = {"model": arguments.model, "heldout": arguments.heldout}

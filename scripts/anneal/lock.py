@@ -60,21 +60,36 @@ def hold_step():
     return steps
 
 
+def is_held(lock: Path) -> bool:
+    """Whether a process holds this file locked; the lock goes with its process."""
+    with lock.open() as file:
+        return not _flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def slurm_jobs(name: str, patience: float | None = None) -> list[str]:
+    """Ids of the Slurm jobs, queued or at work, of the run that wrote this name into its lock.
+
+    Args:
+        patience: seconds to wait for Slurm; None waits as long as squeue does.
+
+    Raises:
+        OSError, subprocess.SubprocessError: squeue is not here, or does not answer.
+    """
+    if not name or name.startswith(LOCAL):
+        return []
+    command = ["squeue", "--noheader", "--name", name, "--format", "%i"]
+    asked = subprocess.run(command, capture_output=True, text=True, check=True, timeout=patience)
+    return asked.stdout.split()
+
+
 def _no_jobs(folder: Path, name: str) -> None:
     """No Slurm job of the run that was here last is queued or at work."""
-    if not name or name.startswith(LOCAL):
-        return
     try:
-        asked = subprocess.run(
-            ["squeue", "--noheader", "--name", name, "--format", "%i"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        jobs = slurm_jobs(name)
     except (OSError, subprocess.CalledProcessError) as error:
         what = f"cannot ask Slurm for jobs of the last run ({error})"
         raise UserError(str(folder), what, "start where `squeue` answers") from None
-    if jobs := asked.stdout.split():
+    if jobs:
         what = f"Slurm jobs of a run that was stopped are queued or at work ({len(jobs)})"
         raise UserError(str(folder), what, f"wait for them to end, or `scancel --name {name}`")
 

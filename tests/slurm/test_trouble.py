@@ -71,24 +71,26 @@ def test_a_job_that_ran_out_of_time_goes_on_from_its_checkpoint_with_more(lab, p
     assert 0 < project.facts()["resumed_step"] < 20, "no step is a regular checkpoint"
 
 
-@pytest.mark.slow
-def test_a_preempted_job_goes_on_from_its_checkpoint(lab, project):
+def disturbed(lab, project, *command: str) -> dict:
+    """The training job that Slurm was told this about, once the run has come to a good end."""
     project.slow_down()
     with project.started("train", SLOW="2") as run:
         job = until_it_trains(lab, project, run)
-        lab.call("scontrol", "requeue", job["id"])
+        lab.call(*command, job["id"])
         assert run.wait(400) == 0, project.printed()
+    return job
+
+
+@pytest.mark.slow
+def test_a_preempted_job_goes_on_from_its_checkpoint(lab, project):
+    job = disturbed(lab, project, "scontrol", "requeue")
     assert [j["id"] for j in project.train_jobs(lab)] == [job["id"]]
     assert project.facts()["resumed_step"] > 0
 
 
 @pytest.mark.slow
 def test_a_job_that_somebody_cancelled_is_noticed_and_submitted_again(lab, project):
-    project.slow_down()
-    with project.started("train", SLOW="2") as run:
-        job = until_it_trains(lab, project, run)
-        lab.call("scancel", job["id"])
-        assert run.wait(400) == 0, project.printed()
+    disturbed(lab, project, "scancel")
     assert [j["state"] for j in project.train_jobs(lab)] == ["CANCELLED", "COMPLETED"]
     assert project.facts()["resumed_step"] > 0
 

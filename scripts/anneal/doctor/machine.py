@@ -26,7 +26,7 @@ def look_at_packages(lock: Path = LOCK) -> Iterator[Finding]:
     other = [
         f"{name} {found or 'is missing'} (locked: {version})"
         for name, version in pinned.items()
-        if (found := _installed(name)) != version
+        if (found := installed(name)) != version
     ]
     if other:
         more = f" and {len(other) - SHOWN} more" if len(other) > SHOWN else ""
@@ -35,7 +35,8 @@ def look_at_packages(lock: Path = LOCK) -> Iterator[Finding]:
         yield Finding("ok", f"{len(pinned)} packages are those of {lock}")
 
 
-def _installed(name: str) -> str | None:
+def installed(name: str) -> str | None:
+    """The version of a package here; None if there is none."""
     try:
         return metadata.version(name).split("+")[0]
     except metadata.PackageNotFoundError:

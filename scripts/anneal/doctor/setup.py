@@ -2,13 +2,13 @@
 
 import shutil
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 import yaml
 
 from anneal.config.schema import load_config
 from anneal.doctor.finding import Finding
+from anneal.doctor.machine import installed
 from anneal.errors import UserError
 
 
@@ -36,7 +36,7 @@ def look_at_profile(profile: Path) -> Iterator[Finding]:
         yield Finding("wrong", what, "set it to true")
     executor = settings.get("executor")
     plugin = f"snakemake-executor-plugin-{executor}"
-    if executor and not _is_there(plugin):
+    if executor and not installed(plugin):
         yield Finding("wrong", f"{profile}: {plugin} is not installed", "install it with pip")
     elif executor == "slurm" and not shutil.which("sbatch"):
         yield Finding("wrong", f"{profile}: sbatch is not here", "start on a login node")
@@ -54,10 +54,3 @@ def _settings(profile: Path) -> dict | Finding:
         return yaml.safe_load(files[0].read_text()) or {}
     except yaml.YAMLError as error:
         return Finding("wrong", f"{files[0]}: not valid YAML: {str(error).splitlines()[0]}")
-
-
-def _is_there(package: str) -> bool:
-    try:
-        return bool(metadata.version(package))
-    except metadata.PackageNotFoundError:
-        return False

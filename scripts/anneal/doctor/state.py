@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import fcntl
 import json
 import os
 import subprocess
@@ -10,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from anneal.doctor.finding import Finding
+from anneal.lock import is_held, slurm_jobs
 
 SCRIPTS = Path(__file__).resolve().parents[2]
-LOCAL = "local-"  # how runs without Slurm jobs begin the name in their lock
 COMPLETE = "complete.json"
 SHOWN = 3
 
@@ -37,16 +36,6 @@ def look_at_state(results: Path, driver: Path = Path(".snakemake")) -> Iterator[
     if not running:
         yield from _half_made(results, driver)
     yield from _manifests(results)
-
-
-def is_held(lock: Path) -> bool:
-    """Whether a process holds this file locked; the lock goes with its process."""
-    with lock.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
 
 
 def _lock(lock: Path, running: bool) -> Iterator[Finding]:
@@ -81,16 +70,13 @@ def _is_step(word: str) -> bool:
 
 def _jobs(name: str) -> Iterator[Finding]:
     """Slurm jobs of the run that held the lock last."""
-    if not name or name.startswith(LOCAL):
-        return
-    command = ["squeue", "--noheader", "--name", name, "--format", "%i"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+        jobs = slurm_jobs(name, patience=30)
     except (OSError, subprocess.SubprocessError):
         what = "the last run had Slurm jobs, and squeue does not answer here"
         yield Finding("wrong", what, "look again on a node where it does")
         return
-    if jobs := done.stdout.split():
+    if jobs:
         what = f"{len(jobs)} Slurm jobs of a run that was stopped are queued or at work"
         yield Finding("wrong", what, f"wait for them to end, or `scancel --name {name}`")
 

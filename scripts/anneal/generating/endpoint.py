@@ -3,7 +3,6 @@
 No message holds the key, nor what the server says of it.
 """
 
-import os
 import time
 from email.utils import parsedate_to_datetime
 from http.client import responses
@@ -19,6 +18,7 @@ from tenacity import (
 
 from anneal.cli import log
 from anneal.errors import UserError
+from anneal.secret import secret
 
 TRIES = 8
 WAIT = wait_random_exponential(multiplier=1, max=60)  # seconds
@@ -55,7 +55,7 @@ class Endpoint:
 
     def __init__(self, url: str, key_env: str | None, timeout: float):
         self.url, self.timeout = f"{url.rstrip('/')}/chat/completions", timeout
-        self.key, self.free_at = _key(key_env), 0.0
+        self.key, self.free_at = secret(key_env, "key"), 0.0
 
     def __call__(self, body: dict) -> dict:
         """The answer's `text`, `finish`, `prompt_tokens` and `answer_tokens`.
@@ -129,17 +129,6 @@ class Endpoint:
         seconds = error.after or WAIT(state)
         log.info("%s: %s; asks again in %.1f s", self.url, error.what, seconds)
         return seconds
-
-
-def _key(variable: str | None) -> str | None:
-    if not variable:
-        return None
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise UserError(f"${variable}", "is not set", "export it with the key")
-    if not (key.isascii() and key.isprintable()):
-        raise UserError(f"${variable}", "holds no key", "export it with the key alone")
-    return key
 
 
 def _seconds(text: str) -> float | None:

@@ -75,6 +75,7 @@ class Planner:
         """The device of a run."""
         return self.devices[self.config.runs[name].hardware]
 
+    @cache  # noqa: B019  a planner lives as long as its process
     def data(self, name: str):
         """What a run learns from."""
         run = self.config.runs[name]
@@ -93,7 +94,7 @@ class Planner:
         saved = self._saved(model, tuning, training.precision, training.attention, length)
         return memory_of(run, shape, saved, length, bool(run.reward_model()))
 
-    @cache  # noqa: B019  a planner lives as long as its process
+    @cache  # noqa: B019
     def _counted(self, model: str, tuning: str):
         meta = on_meta(self._config(model), "fp32", "eager")  # which every model has
         return shape_of(meta, json.loads(tuning))

@@ -10,7 +10,7 @@ from pathlib import Path
 from anneal.errors import UserError
 from anneal.provenance.digests import digest_bytes, digest_value
 from anneal.provenance.files import read_json
-from anneal.provenance.manifests import maker, output_digest
+from anneal.provenance.manifests import maker, output_digest, output_paths
 
 PLAIN = ("jsonl", "json", "csv", "sqlite")
 
@@ -127,9 +127,8 @@ def _pieces(path: Path, manifest: dict) -> list[dict]:
 
 def _changed_outputs(path: Path, manifest: dict) -> list[str]:
     wrong = []
-    for name, digest in manifest["outputs"].items():
-        whole = path.parent.name == name and path.name == "manifest.json"
-        made = path.parent if whole else path.with_name(name)
+    for name, made in output_paths(path, manifest).items():
+        digest = manifest["outputs"][name]
         now = output_digest(made) if made.exists() else "gone"
         wrong += [] if now == digest else [f"{made} is {now} now, and was {digest}"]
     return wrong

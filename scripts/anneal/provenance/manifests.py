@@ -110,6 +110,13 @@ def is_current(path: str | Path, key: str) -> bool:
         return False
 
 
+def output_paths(path: Path, manifest: dict) -> dict[str, Path]:
+    """Where the outputs of a manifest at `path` lie, by name: files beside it, or its folder."""
+    folder = path.parent
+    whole = {folder.name: folder} if path.name == "manifest.json" else {}
+    return {name: whole.get(name, path.with_name(name)) for name in manifest["outputs"]}
+
+
 def output_digest(path: Path) -> str:
     """Digest of one output of an artifact, a file or a folder."""
     return digest_folder(path) if path.is_dir() else digest_bytes(path)

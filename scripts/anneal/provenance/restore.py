@@ -15,9 +15,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from anneal import cli
-from anneal.provenance.digests import digest_bytes, digest_folder, digest_value
+from anneal.provenance.digests import digest_bytes, digest_value
 from anneal.provenance.files import read_json, whole_file, write_json
-from anneal.provenance.manifests import origin, step_key
+from anneal.provenance.manifests import origin, output_digest, output_paths, step_key
 
 JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)Shell command: (python .+)$", re.M)
 PARTS = ("settings", "code", "sources")
@@ -120,12 +120,10 @@ def differing(was, now, at: str = "") -> list[str]:
 
 
 def _changed_output(job: Job, manifest: dict) -> str | None:
-    for name, digest in manifest["outputs"].items():
-        whole = job.manifest.name == "manifest.json" and name == job.manifest.parent.name
-        path = job.manifest.parent if whole else job.manifest.with_name(name)
+    for name, path in output_paths(job.manifest, manifest).items():
         if not path.exists():
             return f"{path} is missing"
-        if digest != (digest_folder(path) if path.is_dir() else digest_bytes(path)):
+        if output_digest(path) != manifest["outputs"][name]:
             return f"the bytes of {path} are not those of its manifest"
     gone = [path for path in job.outputs if not path.exists()]
     return f"{gone[0]} is missing" if gone else None

@@ -1,7 +1,8 @@
 """Runs side by side: the settings in which they differ, and what came of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
+from anneal.provenance.flat import flat
 from anneal.reporting.wording import duration, memory, number, score, setting
 
 NONE = "–"
@@ -29,17 +30,8 @@ def side_by_side(runs: dict[str, dict]) -> list[dict]:
     return [{"title": title, "rows": rows} for title, rows in groups.items() if rows]
 
 
-def flat(value, path: str = "") -> Iterator[tuple[str, object]]:
-    """Dotted path and value of each setting."""
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from flat(inner, f"{path}.{key}" if path else str(key))
-    else:
-        yield path, value
-
-
 def _unlike(runs: list[dict]) -> list[tuple[str, list[str]]]:
-    settings = [dict(flat({part: run[part] for part in SET})) for run in runs]
+    settings = [flat({part: run[part] for part in SET}) for run in runs]
     names = dict.fromkeys(name for found in settings for name in found)
     rows = [
         (name, [setting(found[name]) if name in found else NONE for found in settings])

@@ -7,8 +7,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from anneal.config.run import ONLINE, PAIRED
+from anneal.provenance.flat import flat
 from anneal.reporting import charts, commands
-from anneal.reporting.beside import flat, side_by_side
+from anneal.reporting.beside import side_by_side
 from anneal.reporting.planned import against_plan
 from anneal.reporting.wording import FILTERS, number, plain, text_parts
 from anneal.splitting.assign import SPLITS
@@ -267,4 +268,4 @@ def _settings(name: str, run: dict, config: dict) -> dict[str, list[tuple]]:
         "Dataset": config["datasets"][run["dataset"]],
         "Benchmarks": config["evaluate"],
     }
-    return {title: list(flat(part)) for title, part in parts.items()}
+    return {title: list(flat(part).items()) for title, part in parts.items()}

@@ -1,7 +1,6 @@
 """The file behind an http(s) address, whole or not at all. No message holds a token."""
 
 import hashlib
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import urllib3
 
 from anneal.cli import log
 from anneal.errors import UserError
+from anneal.secret import secret
 
 CHUNK = 1 << 20
 # Seconds: to connect and between two blocks; before each further try.
@@ -37,7 +37,7 @@ def downloaded(url: str, path: Path, sha256: str | None, token_env: str | None) 
         UserError: no token, no connection, no such file, cut off, or other bytes than `sha256`.
     """
     try:
-        _download(url, path, _token(token_env))
+        _download(url, path, secret(token_env, "token"))
         _verify(url, path, sha256)
         yield path
     finally:
@@ -47,17 +47,6 @@ def downloaded(url: str, path: Path, sha256: str | None, token_env: str | None) 
 def shown(url: str) -> str:
     """The name of an address in messages and records: all but its query."""
     return urlsplit(url)._replace(query="", fragment="").geturl()
-
-
-def _token(variable: str | None) -> str | None:
-    if not variable:
-        return None
-    token = os.environ.get(variable, "").strip()
-    if not token:
-        raise UserError(f"${variable}", "is not set", "export it with the token")
-    if not (token.isascii() and token.isprintable()):
-        raise UserError(f"${variable}", "holds no token", "export it with the token alone")
-    return token
 
 
 def _download(url: str, path: Path, token: str | None) -> None:

@@ -89,6 +89,12 @@ def put_adapter(base, folder: Path):
     return generate_rightly(PeftModel.from_pretrained(base, str(folder)))
 
 
+def model_folder(artifact: Path) -> Path:
+    """Where the model of an artifact lies: in a run beside its curves; a base is its folder."""
+    inside = artifact / "model"
+    return inside if inside.is_dir() else artifact
+
+
 def trained_on_nf4(adapter: Path) -> bool:
     """Whether the run that an adapter is the result of had its base in 4 bits."""
     manifest = adapter.parent / "manifest.json"

@@ -16,6 +16,7 @@ from transformers import TrainerCallback
 from transformers.integrations.integration_utils import rewrite_logs
 
 from anneal.errors import UserError
+from anneal.provenance.flat import flat
 
 LOCAL = {
     "DVC_STUDIO_OFFLINE": "true",
@@ -117,7 +118,7 @@ def _mlflow(folder: Path, settings: dict, fingerprint: str) -> Iterator[Log]:
     project, run = _names(folder)
     experiment = client.create_experiment(project, (folder / "artifacts").as_uri())
     run_id = client.create_run(experiment, run_name=run).info.run_id
-    for name, value in _flat(settings).items():
+    for name, value in flat(settings).items():
         client.log_param(run_id, name, value)
 
     def log(values, step):
@@ -146,7 +147,7 @@ def _trackio(folder: Path, settings: dict, fingerprint: str) -> Iterator[Log]:
     import trackio
 
     project, run = _names(folder)
-    live = trackio.init(project, name=run, config=_flat(settings), embed=False)
+    live = trackio.init(project, name=run, config=flat(settings), embed=False)
     yield lambda values, step: live.log(values, step=step)
     live.finish()
 
@@ -163,14 +164,3 @@ OPEN = {
 def _names(folder: Path) -> tuple[str, str]:
     """Project and run of results/PROJECT/trackers/RUN/TRACKER."""
     return folder.parents[2].name, folder.parent.name
-
-
-def _flat(settings: dict, prefix: str = "") -> dict:
-    """Nested settings as one level, `training.learning_rate` and so on."""
-    flat = {}
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
