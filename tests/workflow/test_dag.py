@@ -228,9 +228,12 @@ def test_killed_in_every_stage_the_same_command_ends_with_the_same_bytes(finishe
 
 def test_checkpoints_survive_a_failed_training_job(project):
     project.edit("config/config.yaml", "max_steps: 12", "max_steps: 60")
-    wait = 6.0
-    while project.kill_during({"train_run"}, after=wait) and not newest_checkpoint(project):
-        wait += 2
+    project.slow_down()
+    with project.started(SLOW="0.5") as run:
+        while run.poll() is None and not newest_checkpoint(project):
+            time.sleep(0.05)
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
     assert 0 < newest_checkpoint(project) < 60
     done = project.run("train")
     assert done.returncode == 0, done.stderr

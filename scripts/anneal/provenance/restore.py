@@ -29,7 +29,8 @@ class Job:
 
     `state` is `absent`, `good`, `stale` (made for another step, which Snakemake sees by itself) or
     `broken` (only seen here); `reruns` if it will be made again, for its own sake or after what it
-    is made from; `origin` is what its manifest should say.
+    is made from; `origin` is what its manifest should say; `depth` is the longest way to it from
+    the raw files.
     """
 
     step: SimpleNamespace
@@ -38,20 +39,23 @@ class Job:
     outputs: list[Path]
     before: list["Job"] = field(default_factory=list)
     origin: str = ""
+    depth: int = 0
     state: str = "absent"
     reason: str = ""
     reruns: bool = False
 
 
 def planned_jobs(text: str) -> list[Job]:
-    """The jobs that `snakemake -n -F -p` prints, each after those it depends on."""
+    """The jobs that `snakemake -n -F -p` prints, each after those it depends on; the order is the
+    same each time, and Snakemake's own is not."""
     jobs = [_job(files, command) for _, files, command in JOB.findall(text)]
     made_by = {path: job for job in jobs for path in job.outputs}
     for job in jobs:
         job.inputs = [path for path in job.inputs if path in made_by]  # raw files are in the key
         job.before = [made_by[path] for path in job.inputs]
+        job.depth = 1 + max((earlier.depth for earlier in job.before), default=0)
         job.origin = origin(step_key(job.step), [earlier.origin for earlier in job.before])
-    return jobs
+    return sorted(jobs, key=lambda job: (job.depth, job.manifest))
 
 
 def _job(files: str, command: str) -> Job:
